@@ -10,6 +10,7 @@
 //! ```
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
@@ -214,14 +215,24 @@ fn called(calling: &Calling) -> Answer {
 }
 
 async fn tools(admin: &Admin, viewer: &Viewer) -> Result<Answer, AdminError> {
-    let tools = admin.tools(viewer).await?;
+    let (tools, runs, now) = (admin.tools(viewer).await?, admin.runs(viewer, None).await?, admin.now());
     let shown = tools.iter().map(|tool| {
+        let runs = runs.of(&tool.name).map(|runs| {
+            json!({
+                "tasks": runs.tasks, "latestMsAgo": runs.began().map(|at| ms(now.since(at))),
+                "medianMs": runs.median().map(ms),
+            })
+        });
         json!({
             "name": tool.name, "title": tool.title, "description": tool.description,
-            "inputSchema": tool.input_schema,
+            "inputSchema": tool.input_schema, "runs": runs,
         })
     });
     Ok(ok(&json!({ "tools": shown.collect::<Vec<_>>() })))
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn ok(body: &impl Serialize) -> Answer {

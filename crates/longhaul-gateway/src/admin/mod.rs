@@ -39,7 +39,7 @@ pub(crate) use look::{Shown, state_of, trace_id};
 pub(crate) use nodes::Nodes;
 pub(crate) use output::{From, PARTS, Stretch};
 pub(crate) use steps::{Ends, Place, ShownStep, Stands};
-pub(crate) use tools::{Calling, Offered};
+pub(crate) use tools::{Calling, Offered, Runs};
 pub use viewer::Viewer;
 pub(crate) use why::{When, Why, why};
 

@@ -1,5 +1,7 @@
 //! The tools of a server, and calls of them.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::client::{
@@ -7,11 +9,13 @@ use longhaul::client::{
 };
 use longhaul::proto::model::{CallToolResult, Tool};
 use longhaul::server::TaskPolicy;
+use longhaul::store::{Filter, TaskId, Time};
 use longhaul::tasks::environment::BoxFuture;
 use longhaul::transport::memory;
 use serde_json::{Map, Value};
 
-use super::{Admin, AdminError, Viewer};
+use super::{Admin, AdminError, PAGE, State, Viewer, state_of};
+use crate::tool::took;
 
 /// What a call came to while its caller waited.
 #[derive(Debug)]
@@ -24,6 +28,58 @@ pub(crate) enum Calling {
 
 /// A tool as it is listed.
 pub(crate) type Offered = Tool;
+
+/// What is kept of the calls of tools that became tasks.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    tools: HashMap<Arc<str>, RunsOf>,
+    /// So many tasks were looked at, the newest, and there are more.
+    pub(crate) newest_only: Option<usize>,
+}
+
+/// What is kept of the calls of one tool.
+#[derive(Debug, Default)]
+pub(crate) struct RunsOf {
+    pub(crate) tasks: usize,
+    /// The latest, newest first: never none.
+    pub(crate) latest: Vec<Run>,
+    /// How long those took that were completed.
+    took: Vec<Duration>,
+}
+
+/// A task that a call of a tool became.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) id: TaskId,
+    pub(crate) state: State,
+    pub(crate) began: Time,
+}
+
+impl Runs {
+    pub(crate) fn of(&self, tool: &str) -> Option<&RunsOf> {
+        self.tools.get(tool)
+    }
+}
+
+impl RunsOf {
+    /// When the latest was begun.
+    pub(crate) fn began(&self) -> Option<Time> {
+        self.latest.first().map(|run| run.began)
+    }
+
+    /// How long half of those took at most that were completed, if any was.
+    pub(crate) fn median(&self) -> Option<Duration> {
+        let mut took = self.took.clone();
+        let middle = took.len().checked_sub(1)? / 2;
+        Some(*took.select_nth_unstable(middle).1)
+    }
+}
+
+/// How many of the latest calls of a tool are named.
+const LATEST: usize = 5;
+
+/// How many tasks are looked at for the calls of tools.
+const MOST: usize = 1000;
 
 /// How long a page waits for a call that can be no task.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,6 +95,38 @@ impl Admin {
         let tools = client.list_tools().await.map_err(refused);
         client.close().await;
         tools
+    }
+
+    /// The calls of all tools, or of one, as far as `viewer` sees their tasks and the newest of these tell.
+    ///
+    /// # Errors
+    ///
+    /// [`AdminError::TooOften`], and when the store cannot be read.
+    pub(crate) async fn runs(&self, viewer: &Viewer, tool: Option<&str>) -> Result<Runs, AdminError> {
+        let _poll = self.poll(viewer, 0)?;
+        let filter = tool.map_or_else(Filter::all, |tool| Filter::all().of_tool(tool));
+        let (mut runs, mut seen, mut after, now) = (Runs::default(), 0, None, self.now());
+        while seen < MOST {
+            let page = self.engine().list(viewer.scope(), &filter, after.as_ref(), PAGE).await?;
+            seen += page.tasks.len();
+            for record in &page.tasks {
+                let (tool, state) =
+                    (runs.tools.entry(Arc::clone(&record.tool)).or_default(), state_of(record));
+                tool.tasks += 1;
+                if tool.latest.len() < LATEST {
+                    tool.latest.push(Run { id: record.id.clone(), state, began: record.created_at });
+                }
+                if state == State::Completed {
+                    tool.took.push(took(record, now));
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(runs);
+            }
+        }
+        runs.newest_only = Some(seen);
+        Ok(runs)
     }
 
     /// When calls of a tool become tasks, and what becomes of those; `None` if there is no such tool.

@@ -2,21 +2,23 @@
 use http::StatusCode;
 use longhaul::proto::model::CallToolResult;
 use longhaul::server::TaskMode;
-use longhaul::store::Rerun;
+use longhaul::store::{Rerun, Time};
 use maud::{Markup, html};
 use serde_json::{Map, Number, Value};
 
 use super::form::{encoded, value};
-use super::frame::{Page, Tab};
+use super::frame::{self, Page, Tab};
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::{Inner, result};
-use crate::admin::{AdminError, Calling, Offered};
+use crate::admin::{AdminError, Calling, Offered, Runs, span};
 use crate::clean;
 use crate::config::format_duration;
 
 pub(super) async fn list(look: Look<'_>) -> Result<Answer, AdminError> {
-    let tools = look.inner.admin.tools(look.viewer).await?;
+    let admin = &look.inner.admin;
+    let (tools, runs, now) =
+        (admin.tools(look.viewer).await?, admin.runs(look.viewer, None).await?, admin.now());
     let body = html! {
         h1 { "Tools" }
         @if tools.is_empty() { p.empty { "This server offers no tools." } }
@@ -24,7 +26,7 @@ pub(super) async fn list(look: Look<'_>) -> Result<Answer, AdminError> {
             div.scroll tabindex="0" role="region" aria-label="Tools" {
                 table.cards {
                     caption.unseen { "Every tool that you can call" }
-                    thead { tr { th scope="col" { "Tool" } th scope="col" { "What it does" } th scope="col" { "Where it is from" } th scope="col" { "As a task" } } }
+                    thead { tr { th scope="col" { "Tool" } th scope="col" { "What it does" } th scope="col" { "Where it is from" } th scope="col" { "As a task" } th scope="col" { "Lately" } } }
                     tbody {
                         @for tool in &tools {
                             tr {
@@ -32,15 +34,27 @@ pub(super) async fn list(look: Look<'_>) -> Result<Answer, AdminError> {
                                 td { (clean::line(tool.description.as_deref().unwrap_or_default(), 200)) }
                                 td { (source(look.inner, &tool.name)) }
                                 td { (policy(look.inner, &tool.name)) }
+                                td data-label="Lately: " { (lately(&runs, &tool.name, now)) }
                             }
                         }
                     }
                 }
             }
+            @if let Some(most) = runs.newest_only { p.hint { "The newest " (frame::count(most as u64)) " tasks were looked at for what is said of them." } }
         }
     };
     let page = Page { tab: Tab::Tools, title: "Tools", follows: None, reloads: false, body };
     Ok(respond::page(StatusCode::OK, page.render(look.inner, look.viewer)))
+}
+
+/// How many tasks there are of a tool, when the latest began and how long they take.
+fn lately(runs: &Runs, tool: &str, now: Time) -> Markup {
+    let Some(runs) = runs.of(tool) else { return html! { "no tasks" } };
+    html! {
+        a href={ "/?q=" (encoded(&format!("tool:{tool}"))) } { (runs.tasks) @if runs.tasks == 1 { " task" } @else { " tasks" } }
+        @if let Some(at) = runs.began() { ", the latest " (frame::ago(at, now)) }
+        @if let Some(median) = runs.median() { "; median " (span(median)) }
+    }
 }
 
 /// Where a tool is from.
@@ -85,7 +99,7 @@ fn policy(inner: &Inner, name: &str) -> String {
 
 pub(super) async fn show(look: Look<'_>, name: &str) -> Result<Answer, AdminError> {
     let tool = find(look, name).await?;
-    Ok(page(look, &tool, StatusCode::OK, None))
+    page(look, &tool, StatusCode::OK, None).await
 }
 
 async fn find(look: Look<'_>, name: &str) -> Result<Offered, AdminError> {
@@ -99,7 +113,14 @@ struct Refused<'a> {
     body: &'a [u8],
 }
 
-fn page(look: Look<'_>, tool: &Offered, status: StatusCode, refused: Option<&Refused<'_>>) -> Answer {
+async fn page(
+    look: Look<'_>,
+    tool: &Offered,
+    status: StatusCode,
+    refused: Option<&Refused<'_>>,
+) -> Result<Answer, AdminError> {
+    let admin = &look.inner.admin;
+    let (runs, now) = (admin.runs(look.viewer, Some(&tool.name)).await?, admin.now());
     let name = clean::line(&tool.name, 128);
     let inputs = inputs(tool.input_schema.get());
     let body = html! {
@@ -110,7 +131,7 @@ fn page(look: Look<'_>, tool: &Offered, status: StatusCode, refused: Option<&Ref
         p.hint {
             (source(look.inner, &tool.name))
             @if !policy.is_empty() { " · as a task: " (policy) }
-            " · " a href={ "/?q=" (encoded(&format!("tool:{}", tool.name))) } { "its tasks" }
+            " · " (lately(&runs, &tool.name, now))
         }
         section aria-labelledby="call-title" {
             h2 id="call-title" { "Call it" }
@@ -121,13 +142,27 @@ fn page(look: Look<'_>, tool: &Offered, status: StatusCode, refused: Option<&Ref
                 p.buttons { button type="submit" { "Call" } }
             }
         }
+        @if let Some(runs) = runs.of(&tool.name) {
+            section aria-labelledby="latest-title" {
+                h2 id="latest-title" { "Its latest tasks" }
+                ul.latest {
+                    @for run in &runs.latest {
+                        li {
+                            (frame::badge(run.state)) " "
+                            a href={ "/tasks/" (encoded(run.id.as_str())) } { (run.id.as_str()) }
+                            " " (frame::ago(run.began, now))
+                        }
+                    }
+                }
+            }
+        }
         details {
             summary { "Its schema" }
             pre tabindex="0" role="region" aria-label="Schema of the arguments" { "\n" (result::pretty(tool.input_schema.get())) }
         }
     };
     let page = Page { tab: Tab::Tools, title: &name, follows: None, reloads: false, body };
-    respond::page(status, page.render(look.inner, look.viewer))
+    Ok(respond::page(status, page.render(look.inner, look.viewer)))
 }
 
 /// One argument, as far as a form can tell.
@@ -268,18 +303,18 @@ fn arguments(inputs: &[Input], body: &[u8]) -> Result<Map<String, Value>, String
 /// Calls a tool.
 pub(super) async fn call(look: Look<'_>, name: &str, asked: &Asked<'_>) -> Result<Answer, AdminError> {
     let tool = find(look, name).await?;
-    let refuse = |why: &str| {
+    let refuse = async |why: &str| {
         let refused = Refused { why, body: asked.body };
-        Ok(page(look, &tool, StatusCode::UNPROCESSABLE_ENTITY, Some(&refused)))
+        page(look, &tool, StatusCode::UNPROCESSABLE_ENTITY, Some(&refused)).await
     };
     let arguments = match arguments(&inputs(tool.input_schema.get()), asked.body) {
         Ok(arguments) => arguments,
-        Err(why) => return refuse(&why),
+        Err(why) => return refuse(&why).await,
     };
     match look.inner.admin.call(look.viewer, name, &arguments).await {
         Ok(Calling::Task(id)) => Ok(respond::see_other(&format!("/tasks/{}", encoded(&id)))),
         Ok(Calling::Result(result)) => Ok(came_to(look, name, &result)),
-        Err(AdminError::Refused(why)) => refuse(&why),
+        Err(AdminError::Refused(why)) => refuse(&why).await,
         Err(error) => Err(error),
     }
 }

@@ -1,5 +1,6 @@
 //! What the pages say of tools.
 
+use longhaul::server::ToolError;
 use longhaul::store::TaskStore;
 
 use super::*;
@@ -21,6 +22,33 @@ const JOB: &str = r#"
     state = "/state"
     done = "ok"
 "#;
+
+/// Is done at once.
+async fn quick(_: Cx, Deploy { to }: Deploy) -> Result<String, ToolError> {
+    Ok(to)
+}
+
+#[tokio::test]
+async fn what_a_tool_has_done_lately_is_told_with_it() {
+    let quick = Tool::typed("deploy", "Deploys", quick);
+    let scene = Scene::of(quick.task(TaskPolicy::always()).reentrant(true)).await;
+    let browser = scene.enter().await;
+    assert!(browser.page("/tools").await.contains("no tasks"));
+    assert!(!browser.page("/tools/deploy").await.contains("Its latest tasks"));
+    for _ in 0..7 {
+        let place = browser.deploy().await;
+        browser.until(&place, "completed").await;
+    }
+    let list = browser.page("/tools").await;
+    let (_, lately) = list.split_once("<a href=\"/?q=tool%3Adeploy\">7 tasks</a>, the latest ").expect(&list);
+    assert!(lately.contains("; median "), "{lately}");
+    let page = browser.page("/tools/deploy").await;
+    assert_eq!(page.matches("<a href=\"/tasks/deploy-").count(), 5, "{page}");
+    let (_, told) = browser.api(Method::GET, "tools", &Value::Null).await;
+    let runs = &told["tools"][0]["runs"];
+    assert_eq!(runs["tasks"], 7, "{told}");
+    assert!(runs["medianMs"].as_u64() < Some(60_000) && runs["latestMsAgo"].is_u64(), "{told}");
+}
 
 #[tokio::test]
 async fn what_becomes_of_calls_is_told_of_jobs_and_functions_too() {
