@@ -97,6 +97,8 @@ const checks = [
   ["what is too much for a page goes by, and its end stays", floods],
   ["colours are shown, and words are found in what was written", colours],
   ["rows change in place, keep the focus, and new ones wait for their reader", rows],
+  ["what has changed is said once, and times are dates that go on by themselves", said],
+  ["nothing moves for who wants that, and colours that are forced leave every state to be told", still],
   ["a question is answered in the page, with the keyboard alone, and what does not fit is said and kept", answers],
   ["what was typed and marked stays when another question is answered elsewhere", typed],
   ["a step is shown while it runs, and where it was recorded after a SIGKILL of the server", steps],
@@ -436,6 +438,74 @@ async function rows() {
   await page.waitForURL(`${root}/tasks/${id}`);
   await other.close();
   await page.close();
+}
+
+async function said() {
+  const [page, other] = [await watched(context), await watched(context)];
+  await call(page, "wait");
+  const news = page.locator("#news");
+  assert.deepEqual(await news.evaluate((element) => [element.getAttribute("role"), element.textContent]), ["status", ""], "a page says nothing as it is opened");
+  await other.goto(page.url());
+  // What is written into it within a moment is one word to who listens.
+  await news.evaluate((element) => {
+    globalThis.heard = [];
+    new MutationObserver(() => globalThis.heard.push(element.textContent)).observe(element, { childList: true });
+  });
+  await cancel(other);
+  await page.waitForFunction(() => globalThis.heard.length > 0);
+  await other.goto(root);
+  await call(page, "count", { to: "1" });
+  await other.locator("#news", { hasText: "1 new task" }).waitFor();
+  assert.equal(await other.locator("#news").textContent(), "1 new task");
+  assert.equal(await page.locator("[aria-live]:not([aria-live=off]), [role=status], [role=alert]").count(), 1, "one place speaks");
+
+  // Each time is a date for machines, and says the whole of it; its words go on.
+  await call(page, "wait");
+  const times = await page.locator("main time").evaluateAll((all) => all.map((time) => [time.dateTime, time.title, time.dataset.at, time.textContent]));
+  assert.ok(times.length > 1, `${times}`);
+  for (const [date, title, at, words] of times) {
+    assert.match(date, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+    assert.ok(title === date && Math.abs(Date.parse(date) - Number(at)) <= 1000 && words !== "", `${date} ${title} ${at} ${words}`);
+  }
+  const ago = page.locator("#facts time[data-manner=ago]").first();
+  const before = await ago.textContent();
+  await page.waitForFunction((words) => document.querySelector("#facts time[data-manner=ago]").textContent !== words, before);
+  assert.match(await ago.textContent(), /^\d+s ago$/);
+  await cancel(page);
+  for (const each of [page, other]) await each.close();
+}
+
+async function still() {
+  const view = { storageState: state, viewport: { width: 1280, height: 900 } };
+  const other = await watched(context);
+  for (const [reducedMotion, moves] of [["reduce", false], ["no-preference", true]]) {
+    const page = await watched(await browser.newContext({ ...view, reducedMotion }));
+    await call(page, "wait");
+    await page.evaluate(() => {
+      globalThis.moved = false;
+      document.addEventListener("animationstart", () => (globalThis.moved = true));
+    });
+    await other.goto(page.url());
+    await cancel(other);
+    await page.locator("#state .badge.cancelled").waitFor();
+    await page.waitForTimeout(200);
+    assert.equal(await page.evaluate(() => globalThis.moved), moves, reducedMotion);
+    await page.context().close();
+  }
+  const page = await watched(await browser.newContext({ ...view, forcedColors: "active" }));
+  for (const path of ["/", wentOn]) {
+    await page.goto(root + path);
+    assert.ok(await page.evaluate(() => matchMedia("(forced-colors: active)").matches));
+    const badges = await page.locator(".badge").evaluateAll((all) => all.map((badge) => [getComputedStyle(badge).borderTopWidth, badge.textContent.trim()]));
+    assert.ok(badges.length > 0 && badges.every(([border, words]) => border === "2px" && /[a-z]/.test(words)), `${path}: ${JSON.stringify(badges)}`);
+  }
+  const current = page.locator(".top nav a[aria-current]");
+  assert.equal(await current.evaluate((link) => getComputedStyle(link).borderTopWidth), "2px");
+  const bars = await page.locator("#timeline svg .work").evaluateAll((all) => all.map((bar) => getComputedStyle(bar).fill));
+  assert.ok(bars.length > 0 && bars.every((fill) => fill === bars[0] && fill !== "none"), `${bars}`);
+  if (pictures) await page.screenshot({ path: join(pictures, "task-forced-1280.png"), fullPage: true });
+  await page.context().close();
+  await other.close();
 }
 
 async function typed() {

@@ -90,7 +90,7 @@
   const tellFresh = () => {
     button.hidden = fresh.size === 0;
     button.textContent = `${fresh.size} new: show`;
-    if (fresh.size > 0) announce(`${fresh.size} new tasks`);
+    if (fresh.size > 0) announce(`${fresh.size} new task${fresh.size === 1 ? "" : "s"}`);
   };
 
   /** A task that is not there any more. */
