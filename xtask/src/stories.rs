@@ -17,6 +17,9 @@ use crate::site::{Site, shown};
 use crate::tally::Tally;
 use crate::tools::system;
 
+/// What goes through the last of the stories.
+const IN_RUST: &str = "crates/longhaul/src/manual/start_in_rust.md";
+
 /// How long all three may take, compilers included.
 pub(crate) const BUDGET: Duration = Duration::from_secs(60 * 60);
 
@@ -43,7 +46,9 @@ pub(crate) fn run(site: &Site) -> Result<Tally> {
     let folder = tempfile::tempdir().context("there is no room for a clone")?;
     let clone = folder.path().join("longhaul");
     site.must_run(Command::new("git").args(["clone", "--quiet"]).args([&site.root, &clone]))?;
-    let readme = fs::read_to_string(clone.join("README.md")).context("the clone has no README.md")?;
+    let read =
+        |page: &str| fs::read_to_string(clone.join(page)).with_context(|| format!("the clone has no {page}"));
+    let readme = read("README.md")? + &read(IN_RUST)?;
     let target = site.target.join("stories");
     let mut newcomer =
         Newcomer { site, folder: folder.path(), clone, target, readme, compiling: Duration::ZERO };
@@ -84,6 +89,7 @@ struct Newcomer<'s> {
     clone: PathBuf,
     /// Where what they compile is kept.
     target: PathBuf,
+    /// What it says, and behind that the chapter for who writes Rust.
     readme: String,
     /// How long compilers have run in this story.
     compiling: Duration,
@@ -211,10 +217,14 @@ fn rust_tool(newcomer: &mut Newcomer<'_>) -> Result<()> {
     };
     let mut server = HttpServer::run(&mut build)?;
     let url = server.url();
+    newcomer.reads("longhaul call http://127.0.0.1:8420/mcp order amount=5 --no-input")?;
     newcomer.says(6, &["call", &url, "order", "amount=5", "--no-input"])?;
     server.kill_alone()?;
     server.start_again()?;
     let task = newcomer.newest_task()?;
+    for line in ["answer order go=true", "wait order", "result order"] {
+        newcomer.reads(&format!("longhaul tasks {line}"))?;
+    }
     newcomer.says(0, &["tasks", "answer", &task, "go=true"])?;
     newcomer.says(0, &["tasks", "wait", &task])?;
     ensure!(newcomer.says(0, &["tasks", "result", &task])?.contains("charged 5"), "nothing was charged");

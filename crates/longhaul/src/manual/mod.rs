@@ -1,5 +1,11 @@
 //! The manual: how to do a thing, from its beginning to its end. What a type or a function is stands with it.
 //!
+//! To begin with, ten minutes each:
+//!
+//! - [`start_with_commands`]: commands and servers that you have, and no code.
+//! - [`start_in_rust`]: a server of your own.
+//! - [`start_a_fleet`]: several servers on PostgreSQL or Redis.
+//!
 //! With a configuration, and no code:
 //!
 //! - [`commands`]: commands that you have, as tools.
@@ -20,6 +26,16 @@
 //! - [`operating`]: where everything is kept, what to watch, how to stop and to upgrade.
 //! - [`capacity`]: what tasks take on each store, and what many of them need.
 //! - [`promises`]: what is promised when what fails, and the test that shows it.
+
+#[doc = include_str!("start_with_commands.md")]
+pub mod start_with_commands {}
+
+// The examples need both.
+#[cfg_attr(any(not(doctest), all(feature = "http", feature = "sqlite")), doc = include_str!("start_in_rust.md"))]
+pub mod start_in_rust {}
+
+#[doc = include_str!("start_a_fleet.md")]
+pub mod start_a_fleet {}
 
 #[doc = include_str!("commands.md")]
 pub mod commands {}
