@@ -678,6 +678,14 @@ async function accessible() {
       }));
       assert.equal(scrolls, 0, `it scrolls sideways: ${where}`);
       assert.equal(headings, 1, where);
+      if (name === "tools" && width === 1280) {
+        const lines = await page.getByRole("cell", { name: "command", exact: true }).evaluateAll((all) => all.map((cell) => {
+          const range = document.createRange();
+          range.selectNodeContents(cell);
+          return range.getClientRects().length;
+        }));
+        assert.ok(lines.length > 0 && lines.every((count) => count === 1), `words are cut: ${where}`);
+      }
       await page.evaluate(axe);
       const { violations } = await page.evaluate((rules) => globalThis.axe.run(document, rules), RULES);
       const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`);

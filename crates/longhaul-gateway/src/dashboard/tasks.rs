@@ -242,7 +242,7 @@ fn arguments(record: &Record) -> String {
 }
 
 /// Enough of an id to know it again.
-fn short(id: &str) -> String {
+pub(super) fn short(id: &str) -> String {
     let end = id.rsplit_once('-').map_or(id, |(_, end)| end);
     clean::line(end, 9)
 }

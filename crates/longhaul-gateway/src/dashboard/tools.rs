@@ -10,7 +10,7 @@ use super::form::{encoded, value};
 use super::frame::{self, Page, Tab};
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
-use super::{Inner, result};
+use super::{Inner, result, tasks};
 use crate::admin::{AdminError, Calling, Offered, Runs, span};
 use crate::clean;
 use crate::config::format_duration;
@@ -149,7 +149,7 @@ async fn page(
                     @for run in &runs.latest {
                         li {
                             (frame::badge(run.state)) " "
-                            a href={ "/tasks/" (encoded(run.id.as_str())) } { (run.id.as_str()) }
+                            a href={ "/tasks/" (encoded(run.id.as_str())) } { code { (tasks::short(run.id.as_str())) } }
                             " " (frame::ago(run.began, now))
                         }
                     }
