@@ -1,10 +1,12 @@
 //! The tools that ask the client: its model, its user, and where they may work.
 
+use std::time::Duration;
+
 use longhaul::proto::model::{
     Content, CreateMessageParams, ElicitUrl, InputKind, Role, Root, SamplingContent, SamplingMessage,
     ToolAnnotations, ToolChoice, ToolResult, ToolUse,
 };
-use longhaul::server::{AskError, Elicited, ToolError};
+use longhaul::server::{AskError, Elicited, TaskMode, TaskPolicy, ToolError};
 use longhaul::{Cx, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,7 +14,7 @@ use serde::Deserialize;
 use crate::content;
 
 /// Each of them.
-pub(crate) fn tools() -> [Tool; 6] {
+pub(crate) fn tools() -> [Tool; 7] {
     [
         Tool::typed("ask_model", "Ask the client's model", |cx: Cx, Ask { message }| async move {
             Ok::<_, ToolError>(model(&cx, message).await?)
@@ -27,6 +29,11 @@ pub(crate) fn tools() -> [Tool; 6] {
         Tool::typed("ask_user", "Have the user fill in an order", |cx: Cx, Ask { message }| async move {
             Ok::<_, ToolError>(order(&cx, message).await?)
         })
+        .asks(InputKind::Form),
+        Tool::typed("order", "Take an order, which may take a while", |cx: Cx, Ask { message }| async move {
+            Ok::<_, ToolError>(order(&cx, message).await?)
+        })
+        .task(TaskPolicy::new(TaskMode::After(Duration::from_secs(2))))
         .asks(InputKind::Form),
         Tool::typed("send_user", "Send the user to a page", |cx: Cx, Ask { message }| async move {
             let page = ElicitUrl::new(message, "https://example.com/sign-in", "sign-in");

@@ -196,6 +196,20 @@ async fn what_a_server_asks_is_put_to_whoever_made_the_call_and_to_nobody_else()
 }
 
 #[tokio::test]
+async fn a_question_of_a_task_in_a_session_is_put_to_whoever_called_for_that() {
+    let front = Front::speaking("", Options::default().revision(Revision::ALL[1])).await;
+    let modern = Revision::ALL[0];
+    let (ann, bob) = (front.client(of("ann", modern)).await, front.client(of("bob", modern)).await);
+    for _ in 0..3 {
+        let message = json!({ "message": "What?" });
+        // In one session, at the same time: what it asks says of which task it is.
+        let said = tokio::join!(text(&ann, "order", &message), text(&bob, "order", &message));
+        assert_eq!((said.0.as_str(), said.1.as_str()), ("2 small for ann", "2 small for bob"));
+    }
+    front.close().await;
+}
+
+#[tokio::test]
 async fn a_question_that_may_be_anybodys_is_put_to_nobody() {
     let front = Front::speaking("", Options::default().revision(Revision::ALL[1])).await;
     let (asked, mut is_asked) = tokio::sync::mpsc::channel(1);

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longhaul::Cx;
+use longhaul::client::Question;
 use longhaul::proto::jsonrpc::ErrorObject;
-use longhaul::proto::model::InputRequest;
 use longhaul::server::AskError;
 use longhaul::store::Owner;
 use serde_json::value::RawValue;
-use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout_at};
 
 tokio::task_local! {
     /// The call that is being made: what a server asks by answering it belongs to it.
@@ -23,6 +24,8 @@ tokio::task_local! {
 #[derive(Clone, Default)]
 pub(super) struct Callers {
     open: Arc<Mutex<Open>>,
+    /// Whenever another task is followed.
+    followed: Arc<Notify>,
     /// How many use the server.
     users: Arc<watch::Sender<usize>>,
 }
@@ -33,6 +36,8 @@ pub(super) struct Using(Arc<watch::Sender<usize>>);
 #[derive(Default)]
 struct Open {
     calls: HashMap<u64, Cx>,
+    /// The calls that have become tasks of the server's, by its ids.
+    tasks: HashMap<String, Cx>,
     last: u64,
     left: Left,
 }
@@ -50,6 +55,12 @@ struct UnderWay<'c> {
     _using: Using,
 }
 
+/// A task of the server's belongs to a call, until dropped.
+pub(super) struct Following<'c> {
+    callers: &'c Callers,
+    task: String,
+}
+
 impl Callers {
     /// Makes a call, to whose caller is put what is asked meanwhile.
     pub(super) async fn calling<F: Future>(&self, cx: &Cx, calling: F) -> F::Output {
@@ -57,6 +68,13 @@ impl Callers {
         let answered = CALL.scope(cx.clone(), calling).await;
         under_way.is_answered = true;
         answered
+    }
+
+    /// What the task of this id asks is put to whoever made the call, until what this gives is dropped.
+    pub(super) fn following(&self, cx: &Cx, task: &str) -> Following<'_> {
+        self.lock().tasks.insert(task.to_owned(), cx.clone());
+        self.followed.notify_waiters();
+        Following { callers: self, task: task.to_owned() }
     }
 
     /// The server is used without a caller who could be asked, until what this gives is dropped.
@@ -85,10 +103,12 @@ impl Callers {
     /// # Errors
     ///
     /// Why it cannot be put to anybody, or has no answer.
-    pub(super) async fn ask(&self, question: InputRequest) -> Result<Box<RawValue>, ErrorObject> {
-        let cx = match CALL.try_with(Clone::clone) {
-            Ok(cx) => cx,
-            Err(_) => self.only()?,
+    pub(super) async fn ask(&self, question: Question) -> Result<Box<RawValue>, ErrorObject> {
+        let Question { request: question, task, .. } = question;
+        let cx = match (CALL.try_with(Clone::clone), task) {
+            (Ok(cx), _) => cx,
+            (Err(_), Some(task)) => self.of_task(&task).await.ok_or_else(|| nobody(NOT_FOLLOWED))?,
+            (Err(_), None) => self.only()?,
         };
         if !cx.can_ask(question.kind()) {
             let why = format!("whoever made this call cannot be asked so ({})", question.method());
@@ -100,14 +120,22 @@ impl Callers {
         })
     }
 
+    /// The call that has become this task, as soon as that is known: a server may ask before it is read that there is a task.
+    async fn of_task(&self, task: &str) -> Option<Cx> {
+        let until = Instant::now() + UNKNOWN;
+        loop {
+            let mut followed = pin!(self.followed.notified());
+            followed.as_mut().enable();
+            if let Some(cx) = self.lock().tasks.get(task) {
+                return Some(cx.clone());
+            }
+            timeout_at(until, followed).await.ok()?;
+        }
+    }
+
     /// The one call that a question without any hint can belong to.
     fn only(&self) -> Result<Cx, ErrorObject> {
-        let found = self.lock().only();
-        found.map_err(|why| {
-            let why = format!("nobody can tell whom this is for: {why}");
-            tracing::warn!(why, "a question of a server is refused");
-            ErrorObject::internal(why)
-        })
+        self.lock().only().map_err(nobody)
     }
 
     /// The call that something belongs to which the server says now, if that can be told.
@@ -153,6 +181,18 @@ impl Left {
     }
 }
 
+/// What a server is told whose question is put to nobody.
+fn nobody(why: &str) -> ErrorObject {
+    let why = format!("nobody can tell whom this is for: {why}");
+    tracing::warn!(why, "a question of a server is refused");
+    ErrorObject::internal(why)
+}
+
+const NOT_FOLLOWED: &str = "no call that is under way has become this task";
+
+/// How long a task may ask before anybody follows it: one that goes on after a crash is followed again before long.
+const UNKNOWN: Duration = Duration::from_secs(10);
+
 /// For how long a server that was told that a call is given up is believed to go on with it.
 const GOES_ON: Duration = Duration::from_secs(10 * 60);
 
@@ -167,6 +207,12 @@ impl Drop for UnderWay<'_> {
         if let Some(cx) = open.calls.remove(&self.number).filter(|_| !self.is_answered) {
             open.left.add(cx.owner(), Instant::now());
         }
+    }
+}
+
+impl Drop for Following<'_> {
+    fn drop(&mut self) {
+        self.callers.lock().tasks.remove(&self.task);
     }
 }
 

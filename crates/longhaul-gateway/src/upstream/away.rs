@@ -70,6 +70,7 @@ impl Calling<'_> {
         task: &TaskHandle,
         patience: Option<Duration>,
     ) -> Result<CallToolResult, Error> {
+        let _following = self.parts.upstream.callers.following(self.cx, task.id());
         loop {
             let mut error = match task.watch(|task| say(self.cx, task)).await {
                 Err(error) if passes(reached, &error) => error,

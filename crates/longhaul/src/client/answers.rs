@@ -27,7 +27,25 @@ pub(crate) struct Answers {
     pub(super) with_tools: bool,
     pub(super) roots: Option<Answer<(), Vec<Root>>>,
     /// Who answers everything, in the place of all of them.
-    pub(super) any: Option<Answer<InputRequest, Result<Box<RawValue>, ErrorObject>>>,
+    pub(super) any: Option<Answer<Question, Result<Box<RawValue>, ErrorObject>>>,
+}
+
+/// What a server asks, for who answers [whatever is asked](super::Options::on_question).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Question {
+    /// What is asked.
+    pub request: InputRequest,
+    /// The task that asks, by its server's id, where the server says so: in a session, of a call that has become one (2025-11-25,
+    /// Tasks, "Related task metadata").
+    pub task: Option<String>,
+}
+
+impl From<InputRequest> for Question {
+    /// One of which nobody says that a task asks it.
+    fn from(request: InputRequest) -> Self {
+        Self { request, task: None }
+    }
 }
 
 impl Answers {
@@ -54,14 +72,14 @@ impl Answers {
     /// What the application says instead, or that nobody answers such questions.
     pub(super) async fn answer(
         &self,
-        question: InputRequest,
+        question: Question,
         pages: &Pages,
     ) -> Result<Box<RawValue>, ErrorObject> {
         if let Some(any) = &self.any {
             return any(question).await;
         }
-        let unasked = ErrorObject::method_not_found(question.method());
-        match question {
+        let unasked = ErrorObject::method_not_found(question.request.method());
+        match question.request {
             InputRequest::Elicit(ElicitParams::Form(form)) => {
                 written(&self.form.as_ref().ok_or(unasked)?(form).await)
             }
@@ -88,7 +106,7 @@ impl Answers {
     pub(super) async fn visit(&self, page: ElicitUrl, pages: &Pages) -> Result<ElicitAction, ErrorObject> {
         let ask = match (&self.page, &self.any) {
             (_, Some(any)) => {
-                let answer = any(InputRequest::Elicit(ElicitParams::Url(page))).await?;
+                let answer = any(InputRequest::Elicit(ElicitParams::Url(page)).into()).await?;
                 let answer: ElicitResult = serde_json::from_str(answer.get())
                     .map_err(|error| ErrorObject::internal(error.to_string()))?;
                 return Ok(answer.action);

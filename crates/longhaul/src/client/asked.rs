@@ -69,7 +69,7 @@ impl Client {
     /// What the application says to a question; `None` if it does not answer it.
     pub(super) async fn answer_to(&self, key: &str, question: &RawValue) -> Option<Box<RawValue>> {
         let answer = match InputRequest::read(question) {
-            Ok(question) => self.options().answers.answer(question, self.0.table.pages()).await,
+            Ok(question) => self.options().answers.answer(question.into(), self.0.table.pages()).await,
             Err(error) => {
                 tracing::warn!(%error, key, "a question of the server cannot be read");
                 return None;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_proto::model::{
     CreateMessageParams, CreateMessageResult, ElicitAction, ElicitForm, ElicitResult, ElicitUrl,
-    InputRequest, LoggingLevel, Root,
+    LoggingLevel, Root,
 };
 use longhaul_tasks::environment::BoxFuture;
 use serde_json::value::RawValue;
 
+use super::answers::Question;
 use super::options::{LogMessage, Options};
 
 impl Options {
@@ -100,20 +101,20 @@ impl Options {
     /// the server where it can be told one.
     ///
     /// It is called in the future that makes the call where the server asks by answering it (2026-07-28), and apart from it
-    /// where the server asks by a request, which does not say to what call it belongs.
+    /// where the server asks by a request, which does not say to what call it belongs, but may name a task.
     ///
     /// ```
     /// use longhaul::client::Options;
     /// use longhaul::proto::jsonrpc::ErrorObject;
     ///
     /// let options = Options::default()
-    ///     .on_question(|question| async move { Err(ErrorObject::method_not_found(question.method())) });
+    ///     .on_question(|question| async move { Err(ErrorObject::method_not_found(question.request.method())) });
     /// # drop(options);
     /// ```
     #[must_use]
     pub fn on_question<F: Future<Output = Result<Box<RawValue>, ErrorObject>> + Send + 'static>(
         mut self,
-        answer: impl Fn(InputRequest) -> F + Send + Sync + 'static,
+        answer: impl Fn(Question) -> F + Send + Sync + 'static,
     ) -> Self {
         self.answers.any =
             Some(Arc::new(move |question| -> BoxFuture<'static, _> { Box::pin(answer(question)) }));

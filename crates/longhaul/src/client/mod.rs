@@ -58,6 +58,7 @@ use longhaul_proto::dialect::{Declaration, Dialect, RequestWriter, Welcome};
 use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::{Implementation, LoggingLevel, ServerCapabilities};
 
+pub use answers::Question;
 pub use call::Started;
 pub use eras::Eras;
 pub use error::{Cause, Error};

@@ -23,6 +23,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::sleep_until;
 use tokio::time::{Instant, timeout_at};
 
+use super::answers::Question;
 use super::cache::Cache;
 use super::drafted::Expected;
 use super::error::Error;
@@ -279,8 +280,9 @@ impl Table {
     ) -> Result<impl Future<Output = Result<Box<RawValue>, ErrorObject>> + Send + 'static, ErrorObject> {
         let params = request.params.as_str().unwrap_or("{}");
         let noted = self.noted(&request.method, params);
-        let question = InputRequest::read_request(&request.method, params)
+        let asked = InputRequest::read_request(&request.method, params)
             .map_err(|error| ErrorObject::invalid_params(error.to_string()))?;
+        let question = Question { request: asked, task: Dialect::related_task(params) };
         let open = Open::begin(self)
             .ok_or_else(|| ErrorObject::internal("too many questions wait for their answers here"))?;
         let this = Arc::clone(self);
