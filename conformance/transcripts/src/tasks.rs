@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longhaul::proto::jsonrpc::{Code, ErrorObject};
-use longhaul::proto::model::{LoggingLevel, Progress};
+use longhaul::proto::model::{CreateMessageParams, LoggingLevel, Progress, SamplingMessage};
 use longhaul::server::{CancelPolicy, Elicited, TaskMode, TaskPolicy, ToolError};
 use longhaul::{Cx, Server, Tool};
 use schemars::JsonSchema;
@@ -28,6 +28,7 @@ pub(crate) fn server() -> Server {
         .tool(as_task(Tool::typed("confirm", "Ask once", confirm)))
         .tool(as_task(Tool::typed("both", "Ask two things at once", both)))
         .tool(as_task(Tool::typed("twice", "Ask the same thing twice", twice)))
+        .tool(as_task(Tool::typed("poem", "Ask the model", poem)))
         .tool(Tool::typed("greet", "Ask, then take a while", greet).reentrant(true).task(soon))
         .tool(Tool::typed("heeds", "Wait, and end as it sees fit", heeds).task(cooperative))
         .tool(Tool::typed("only", "Be a task or nothing", build).task(required))
@@ -52,7 +53,7 @@ async fn chatty(cx: Cx, Build { seconds }: Build) -> &'static str {
 /// Is done with a half once it is told to end.
 async fn heeds(cx: Cx, Nothing {}: Nothing) -> &'static str {
     cx.cancelled().await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
     "half of it"
 }
 
@@ -88,6 +89,11 @@ async fn both(cx: Cx, Nothing {}: Nothing) -> Result<String, ToolError> {
 async fn twice(cx: Cx, Nothing {}: Nothing) -> Result<String, ToolError> {
     let first = asked(&cx, "Again?").await?;
     Ok(format!("{first} {}", asked(&cx, "Again?").await?))
+}
+
+async fn poem(cx: Cx, Nothing {}: Nothing) -> Result<String, ToolError> {
+    let question = CreateMessageParams::new(vec![SamplingMessage::user("A poem")], 50);
+    Ok(cx.sample(question).await?.text())
 }
 
 async fn greet(cx: Cx, Nothing {}: Nothing) -> Result<String, ToolError> {

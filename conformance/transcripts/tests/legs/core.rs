@@ -127,7 +127,7 @@ impl Leg for Core {
         Ok(())
     }
 
-    async fn hear(&mut self, _: &Value) -> Result<Value, String> {
+    async fn hear(&mut self, _: &Value, _: &[String]) -> Result<Value, String> {
         loop {
             self.step();
             if !self.pair.received.is_empty() {

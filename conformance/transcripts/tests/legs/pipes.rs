@@ -59,7 +59,7 @@ impl Leg for Pipes {
         self.writer.flush().await.map_err(|error| error.to_string())
     }
 
-    async fn hear(&mut self, _: &Value) -> Result<Value, String> {
+    async fn hear(&mut self, _: &Value, _: &[String]) -> Result<Value, String> {
         let line = tokio::time::timeout(SILENCE, self.lines.next_line()).await;
         let line = line.map_err(|_| "nothing came".to_owned())?.map_err(|error| error.to_string())?;
         let line = line.ok_or("the connection ended")?;

@@ -210,10 +210,11 @@ impl Leg for Web {
         Ok(())
     }
 
-    async fn hear(&mut self, expected: &Value) -> Result<Value, String> {
+    async fn hear(&mut self, expected: &Value, aside: &[String]) -> Result<Value, String> {
+        let is_aside = |first: &Value| aside.iter().any(|aside| first["method"] == *aside);
         loop {
             let ready = |stream: &&mut VecDeque<Value>| {
-                stream.front().is_some_and(|first| begins_like(expected, first))
+                stream.front().is_some_and(|first| begins_like(expected, first) || is_aside(first))
             };
             if let Some(message) = self.streams.iter_mut().find(ready).and_then(VecDeque::pop_front) {
                 return Ok(message);
@@ -226,6 +227,13 @@ impl Leg for Web {
                 }
             }
         }
+    }
+
+    fn left(&mut self) -> Vec<Value> {
+        while let Ok(arrived) = self.arrived.try_recv() {
+            self.sort(arrived);
+        }
+        self.streams.iter_mut().flat_map(std::mem::take).collect()
     }
 
     fn status(&mut self) -> Result<u16, String> {

@@ -42,9 +42,14 @@ pub trait Leg {
     /// Says something.
     fn say(&mut self, said: Said<'_>) -> impl Future<Output = Result<(), String>>;
 
-    /// The next message. Where several streams have no order among them, it is that of the stream which begins like
-    /// `expected`.
-    fn hear(&mut self, expected: &Value) -> impl Future<Output = Result<Value, String>>;
+    /// The next message. Where several streams have no order among them, it is that of a stream which begins like
+    /// `expected`, or with a notification of `aside`.
+    fn hear(&mut self, expected: &Value, aside: &[String]) -> impl Future<Output = Result<Value, String>>;
+
+    /// What has come by the end and was not heard, where streams have no order that would have shown it before.
+    fn left(&mut self) -> Vec<Value> {
+        Vec::new()
+    }
 
     /// The status of the answer to what was said last.
     ///
@@ -131,6 +136,8 @@ struct Talk<'b> {
     heard: Vec<Heard>,
     /// What came before it was asked for, and may.
     aside: VecDeque<Value>,
+    /// How often tasks were looked at.
+    looks: usize,
     /// The revision and the method of each request, either side's, by its id.
     asked: HashMap<String, (String, String)>,
 }
@@ -140,7 +147,8 @@ impl<'b> Talk<'b> {
         let mut names = Names::default();
         names.set("revision", dialect.revision().as_str().into());
         names.set("spoken", json!(Dialect::dates().collect::<Vec<_>>()));
-        Self { dialect, book, names, heard: Vec::new(), aside: VecDeque::new(), asked: HashMap::new() }
+        let (heard, aside, asked) = (Vec::new(), VecDeque::new(), HashMap::new());
+        Self { dialect, book, names, heard, aside, looks: 0, asked }
     }
 
     /// With `instead`, a breach takes the place of what is heard: which one, and of which line.
@@ -161,7 +169,10 @@ impl<'b> Talk<'b> {
             let at = |what| broken(format!("line {}: {what}", index + 1));
             self.line(row, line, leg, breach).await.map_err(at)?;
         }
-        Ok(self.heard)
+        match leg.left().iter().find(|left| !row.is_aside(left)) {
+            Some(left) => Err(broken(format!("nobody expects {left}"))),
+            None => Ok(self.heard),
+        }
     }
 
     /// What opens a session, where there are sessions.
@@ -221,7 +232,34 @@ impl<'b> Talk<'b> {
                 leg.wait(*time).await;
                 Ok(())
             }
+            Line::Settle { task, status } => self.settle(row, task, status, leg).await,
         }
+    }
+
+    /// Asks after a task until it has another status.
+    async fn settle(
+        &mut self,
+        row: &Row,
+        task: &str,
+        status: &str,
+        leg: &mut impl Leg,
+    ) -> Result<(), String> {
+        for _ in 0..MAX_LOOKS {
+            self.looks += 1;
+            let id = json!(format!("look {}", self.looks));
+            let look = Words::Request(id.clone(), "tasks/get".into(), json!({"taskId": task}));
+            self.say(row, &look, None, &[], leg).await?;
+            let expected = json!({"jsonrpc": "2.0", "id": id, "result": {"status": "*"}});
+            let heard = self.next(row, &expected, leg).await?;
+            self.judge(&expected, &heard)?;
+            let is_settled = heard["result"]["status"] != status;
+            self.heard.push(Heard::Message(heard));
+            if is_settled {
+                return Ok(());
+            }
+            leg.wait(BETWEEN_LOOKS).await;
+        }
+        Err(format!("it is {status} for ever"))
     }
 
     /// The next message, but for those that may come at any time.
@@ -233,10 +271,8 @@ impl<'b> Talk<'b> {
             return Ok(message);
         }
         loop {
-            let heard = leg.hear(expected).await?;
-            let may_wait =
-                heard["method"].as_str().is_some_and(|method| row.aside.iter().any(|one| one == method));
-            if !may_wait || wanted(&heard) {
+            let heard = leg.hear(expected, &row.aside).await?;
+            if !row.is_aside(&heard) || wanted(&heard) {
                 return Ok(heard);
             }
             self.aside.push_back(heard);
@@ -333,6 +369,12 @@ impl<'b> Talk<'b> {
     }
 }
 
+/// No oftener than a server that bounds who asks lets anybody.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+/// For ten seconds.
+const MAX_LOOKS: usize = 200;
+
 /// The messages of a batch, or the one message that is none.
 fn each(message: &Value) -> &[Value] {
     message.as_array().map_or_else(|| std::slice::from_ref(message), Vec::as_slice)
@@ -346,7 +388,7 @@ impl Leg for Recorded {
         Ok(())
     }
 
-    async fn hear(&mut self, _: &Value) -> Result<Value, String> {
+    async fn hear(&mut self, _: &Value, _: &[String]) -> Result<Value, String> {
         match self.0.pop_front() {
             Some(Heard::Message(message)) => Ok(message),
             other => Err(format!("no message was heard, but {other:?}")),

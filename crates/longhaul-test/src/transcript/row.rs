@@ -88,6 +88,13 @@ pub enum Line {
     },
     /// So much time passes.
     Wait(Duration),
+    /// A task is asked after until it has another status.
+    Settle {
+        /// Its id.
+        task: String,
+        /// The status that it leaves.
+        status: String,
+    },
 }
 
 /// What is said.
@@ -167,6 +174,11 @@ impl Row {
                     let value = Some(value.trim().to_owned()).filter(|value| !value.is_empty());
                     headers.push((header.to_ascii_lowercase(), value));
                 }
+                "?" => {
+                    let (task, status) =
+                        rest.split_once(' ').ok_or_else(|| wrong("a task and its status"))?;
+                    row.lines.push(Line::Settle { task: task.to_owned(), status: status.trim().to_owned() });
+                }
                 "." => {
                     let millis = rest.parse().map_err(|_| wrong("not a number of milliseconds"))?;
                     row.lines.push(Line::Wait(Duration::from_millis(millis)));
@@ -204,6 +216,11 @@ impl Row {
             _ => 0,
         };
         self.lines.iter().map(of).sum()
+    }
+
+    /// Whether a message is a notification whose order is not part of the rule.
+    pub fn is_aside(&self, message: &Value) -> bool {
+        message["method"].as_str().is_some_and(|method| self.aside.iter().any(|aside| aside == method))
     }
 
     /// Whether it can be shown over `over` in `dialect`.
@@ -279,16 +296,19 @@ mod tests {
     #[test]
     fn a_row_is_read_line_by_line() {
         let text = "# A rule.\nin: 2025-06-18+\nover: core http\nable: {\"roots\": {}}\n\n\
-            + Mcp-Method: x\n> 1 tools/list\n= 400\n! 200\n< 1 error {\"code\": -32020}\n! 1 result {}\n. 20\n\
+            + Mcp-Method: x\n> 1 tools/list\n= 400\n! 200\n< 1 error {\"code\": -32020}\n! 1 result {}\n. 20\n? $t working\n\
             > @2025-11-25 \"a\" ping\n> notifications/initialized\n> ~ {\n> DELETE\n";
         let row = Row::parse("r", text).unwrap();
-        assert_eq!((row.over.len(), row.breaches(), row.lines.len()), (2, 2, 8));
+        assert_eq!((row.over.len(), row.breaches(), row.lines.len()), (2, 2, 9));
         let dates = ["2025-03-26", "2025-06-18", "2026-07-28"];
         let held = dates.map(|date| row.holds_in(Dialect::of(Revision::from_date(date).unwrap())));
         assert_eq!(held, [false, true, true]);
         assert!(matches!(&row.lines[0], Line::Say { headers, .. } if headers.len() == 1));
-        let Line::Say { words, revision: Some(_), headers } = &row.lines[4] else { panic!("{row:?}") };
+        let Line::Say { words, revision: Some(_), headers } = &row.lines[5] else { panic!("{row:?}") };
         assert!(headers.is_empty());
+        assert!(
+            matches!(&row.lines[4], Line::Settle { task, status } if task == "$t" && status == "working")
+        );
         assert_eq!(words.message().unwrap()["id"], "a");
     }
 
@@ -300,6 +320,7 @@ mod tests {
         assert!(refused("hello").contains("r:1: neither"));
         assert!(refused("> 1").contains("an id, and nothing"));
         assert!(refused("> {").contains("r:1"));
+        assert!(refused("? $task").contains("a task and its status"));
         assert!(refused("over: mail").contains("over what?"));
     }
 }
