@@ -1,15 +1,16 @@
 //! Looks at every task after every single operation, whoever asked for it: what must hold is in `invariant.rs`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
 use longhaul_store::wrap::{Operation, Wrap};
-use longhaul_store::{Filter, Record, Scope, StoreError, StoreFuture, TaskId, TaskStore};
+use longhaul_store::{Filter, Record, Scope, StoreError, StoreFuture, TaskId, TaskStore, Time};
 
 use crate::clock::Simulated;
 use crate::invariant::{History, brief};
@@ -28,8 +29,30 @@ struct Shared {
 struct State {
     operations: usize,
     history: History,
+    sweeps: Sweeps,
     broken: Vec<String>,
 }
+
+/// What the tasks that were forgotten have left, and when the process that runs has last swept.
+#[derive(Default)]
+struct Sweeps {
+    /// From when on a sweep has something to do with each, or until when it is a tombstone.
+    left: BTreeMap<TaskId, Left>,
+    /// When the process began, or last swept.
+    last: Option<Time>,
+}
+
+#[derive(Clone, Copy)]
+enum Left {
+    All { swept_at: Option<Time> },
+    Tombstone { until: Time },
+}
+
+/// A node sweeps as often, and one that stops no more for as long as that takes.
+const SWEPT_EVERY: Duration = Duration::from_secs(30 + 15);
+
+/// How long a store remembers by default that a task was there.
+const KEPT: Duration = Duration::from_secs(60 * 60);
 
 /// No scenario needs as many, unless something goes round in circles.
 const TOO_MANY: usize = 20_000;
@@ -58,6 +81,12 @@ impl Audit {
         at_once(self.0.observer.list(Scope::Operator, &Filter::all(), None, 1000)).unwrap().tasks
     }
 
+    /// A process begins, and with it its sweeps.
+    pub(crate) fn begin(&self) {
+        let now = self.0.observer.now();
+        self.lock().sweeps.last = Some(now);
+    }
+
     /// How much there is: open, and taking room.
     pub(crate) fn counts(&self) -> (u64, u64) {
         self.0.clock.passed();
@@ -68,7 +97,8 @@ impl Audit {
     fn look(&self, operation: Operation, error: Option<&StoreError>) {
         let tasks = self.tasks();
         let open = tasks.iter().filter(|task| !task.is_terminal()).count() as u64;
-        let counted = self.counts().0;
+        let (counted, retained) = self.counts();
+        let now = self.0.observer.now();
         if counted != open {
             self.complain(format!(
                 "I12: after {operation} {counted} tasks are counted as open, and {open} are"
@@ -78,13 +108,25 @@ impl Audit {
         let mut state = self.lock();
         let mut broken = Vec::new();
         for task in &tasks {
-            broken.extend(state.history.see(task.clone(), &operation, fenced));
+            broken.extend(state.history.see(task.clone(), &operation, fenced, now));
             broken.extend(family(task, &tasks));
         }
         let is_there = |id: &TaskId| tasks.iter().any(|task| task.id == *id);
         let gone: Vec<TaskId> = state.history.tasks().keys().filter(|id| !is_there(id)).cloned().collect();
-        for gone in gone.iter().filter_map(|id| state.history.forget(id)).filter(|gone| !gone.is_terminal()) {
-            broken.push(format!("I3: after {operation} an open task is gone: {}", brief(&gone)));
+        for id in gone {
+            let Some((gone, wrong)) = state.history.forget(&id, &operation, now) else { continue };
+            state.sweeps.left.insert(id, Left::All { swept_at: gone.swept_at() });
+            broken.extend(wrong);
+        }
+        if operation == Operation::Sweep && error.is_none() {
+            state.sweeps.sweep(now);
+        }
+        let most = (tasks.len() + state.sweeps.left.len()) as u64;
+        if retained > most {
+            broken.push(format!("I11: after {operation} {retained} tasks take room, and {most} may"));
+        }
+        if state.sweeps.last.is_none_or(|last| now.since(last) > SWEPT_EVERY) {
+            broken.push(format!("I11: at {operation} nobody has swept for long"));
         }
         drop(state);
         broken.into_iter().for_each(|broken| self.complain(broken));
@@ -92,6 +134,22 @@ impl Audit {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap()
+    }
+}
+
+impl Sweeps {
+    /// Does what a sweep does.
+    fn sweep(&mut self, now: Time) {
+        self.last = Some(now);
+        self.left.retain(|_, left| match *left {
+            Left::All { swept_at } => {
+                if swept_at.is_some_and(|at| at <= now) {
+                    *left = Left::Tombstone { until: now.after(KEPT) };
+                }
+                true
+            }
+            Left::Tombstone { until } => now < until,
+        });
     }
 }
 

@@ -140,6 +140,7 @@ impl Fleet {
 
     async fn start_process(&self, faults: &Faults) -> (Dispatcher, Weak<dyn TaskStore>) {
         self.clock.attach();
+        self.audit.begin();
         let store: Arc<dyn TaskStore> =
             Arc::new(Wrapped::new(Wrapped::new(self.place.join(), self.audit.clone()), faults.clone()));
         let weak = Arc::downgrade(&store);

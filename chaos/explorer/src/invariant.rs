@@ -16,9 +16,10 @@
 //! - **I13** One key of a caller is one task.
 //! - **I14** When all is over nothing is open, nothing is held, and nothing is left over.
 //!
-//! I2, I5, I6, I8, I10 and the edges of I1 are judged here, of each record after each operation; I1, I2, I4 and I10
+//! I2, I5, I6, I8, I10, I11 and the edges of I1 are judged here, of each record after each operation; I1, I2, I4 and I10
 //! again of what a client is told ([`Sight`]). The others are judged where they can be seen: `audit.rs`, `client.rs`,
-//! `world.rs` and `explore.rs` for a crash at every operation, `sim/` for whatever else goes wrong.
+//! `world.rs` and `explore.rs` for a crash at every operation, `sim/` for whatever else goes wrong. That what was forgotten
+//! leaves its room in time, which is the rest of I11, is judged there too.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use longhaul::proto::model::TaskStatus;
 use longhaul::tasks::machine::has_witness;
 use longhaul::tasks::project::{self, View};
-use longhaul_store::{Record, TaskId};
+use longhaul_store::{Record, TaskId, Time};
 use serde_json::Value;
 
 /// Every task as it was last seen in the store.
@@ -50,9 +51,18 @@ impl History {
         self.tasks.values().filter(|task| !task.is_terminal()).count() as u64
     }
 
-    /// Holds a task as it is after `operation` to what it was before; `fenced`: that was refused.
-    pub(crate) fn see(&mut self, task: Record, operation: &dyn fmt::Display, fenced: bool) -> Vec<String> {
+    /// Holds a task as it is shown after `operation`, `now`, to what it was before; `fenced`: that was refused.
+    pub(crate) fn see(
+        &mut self,
+        task: Record,
+        operation: &dyn fmt::Display,
+        fenced: bool,
+        now: Time,
+    ) -> Vec<String> {
         let mut broken = Vec::new();
+        if task.is_forgotten(now) {
+            broken.push(format!("I11: after {operation} a task is shown after its time: {}", brief(&task)));
+        }
         if let Some(wrong) = no_witness(&task) {
             broken.push(format!("I8: after {operation} nothing will move a task on: {wrong}"));
         }
@@ -81,9 +91,21 @@ impl History {
         broken
     }
 
-    /// A task is not there any more, and rightly or not: who calls this knows.
-    pub(crate) fn forget(&mut self, id: &TaskId) -> Option<Record> {
-        self.tasks.remove(id)
+    /// A task is not shown any more after `operation`, `now`: as it was, if it was there, and what is wrong with that.
+    pub(crate) fn forget(
+        &mut self,
+        id: &TaskId,
+        operation: &dyn fmt::Display,
+        now: Time,
+    ) -> Option<(Record, Option<String>)> {
+        let gone = self.tasks.remove(id)?;
+        let wrong = match gone.is_terminal() {
+            false => Some("I3: an open task is gone"),
+            true if gone.is_forgotten(now) => None,
+            true => Some("I11: a task is gone before its time is up"),
+        };
+        let wrong = wrong.map(|wrong| format!("{wrong}: after {operation}, {}", brief(&gone)));
+        Some((gone, wrong))
     }
 
     fn check_questions(&mut self, task: &Record, broken: &mut Vec<String>) {
@@ -217,4 +239,44 @@ pub(crate) fn is_end(status: &str) -> bool {
 
 pub(crate) fn questions(task: &Value) -> Vec<String> {
     task["inputRequests"].as_object().map(|asked| asked.keys().cloned().collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use longhaul_store::{
+        Batch, Finished, Json, Memory, NewTask, Outcome, Owner, Retention, Settings, StepClock, TaskStore,
+    };
+
+    use super::*;
+
+    /// A task that is kept for an hour after it has ended, as it has.
+    async fn ended(store: &Memory) -> Record {
+        let json = |text: &str| Json::parse(text.to_owned()).unwrap();
+        let mut task = NewTask::new(TaskId::new("t").unwrap(), Owner::Anonymous, "tool", json("{}"));
+        task.retention = Retention::AfterTerminal(Duration::from_secs(3600));
+        let made = store.create(task).await.unwrap().into_record();
+        let outcome = Outcome::result(json("1"), false);
+        match store.finish(&made.id, made.epoch, outcome, Batch::new()).await.unwrap() {
+            Finished::Recorded(record) => record,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn i11_a_task_that_goes_too_early_or_is_shown_too_late_is_noticed() {
+        let start = Time::from_unix_ms(1_800_000_000_000);
+        let store = Memory::with(Settings::default(), Arc::new(StepClock::at(start)));
+        let task = ended(&store).await;
+        let (mut history, up) = (History::default(), start.after(Duration::from_secs(3600)));
+        let last = start.after(Duration::from_millis(3_599_999));
+        assert_eq!(history.see(task.clone(), &"a look", false, last), [""; 0]);
+        let (_, wrong) = history.forget(&task.id, &"a look", last).unwrap();
+        assert!(wrong.is_some_and(|wrong| wrong.starts_with("I11: a task is gone before")));
+        let broken = history.see(task.clone(), &"a look", false, up);
+        assert!(matches!(&broken[..], [broken] if broken.starts_with("I11: after a look")), "{broken:?}");
+        let (_, wrong) = history.forget(&task.id, &"a look", up).unwrap();
+        assert_eq!(wrong, None);
+    }
 }

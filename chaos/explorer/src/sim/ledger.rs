@@ -113,16 +113,15 @@ impl Ledger {
             Some(task) => {
                 state.note_lease(&task, &mut broken);
                 let changed = state.history.tasks().get(id) != Some(&task);
-                broken.extend(state.history.see(task, operation, fenced));
+                broken.extend(state.history.see(task, operation, fenced, now));
                 changed
             }
             None => {
-                let gone = state.history.forget(id);
-                if let Some(gone) = &gone {
+                let gone = state.history.forget(id, operation, now);
+                if let Some((_, wrong)) = &gone {
                     state.tombstones.insert(id.clone(), now.after(TOMBSTONE));
                     state.gone.insert(id.clone(), now);
-                    let wrong = too_early(gone, now);
-                    broken.extend(wrong.map(|wrong| format!("{wrong}: after {operation}, {}", brief(gone))));
+                    broken.extend(wrong.clone());
                 }
                 gone.is_some()
             }
@@ -282,15 +281,6 @@ impl State {
         if *node != lease.node {
             broken.push(format!("I6: two nodes have had one epoch of {}", brief(task)));
         }
-    }
-}
-
-/// What is broken if this task is not there any more.
-fn too_early(task: &Record, now: Time) -> Option<&'static str> {
-    match task.expires_at {
-        _ if !task.is_terminal() => Some("I3: an open task is gone"),
-        Some(at) if at <= now => None,
-        _ => Some("I11: a task is gone before its time is up"),
     }
 }
 
