@@ -51,8 +51,8 @@ fn look(path: &Path) -> Result<(Connection, Format), StoreError> {
     let path = &fs::canonicalize(path).map_err(|error| io_error(path, "opening the file", error))?;
     refuse_scrap(path)?;
     let turn = WriterLock::open(beside(path, ".writer"))?;
-    let _turn = turn.acquire(SqliteOptions::new().patience)?;
-    log::check(path)?;
+    let turn = turn.acquire(SqliteOptions::new().patience)?;
+    log::check(path, turn.flushed()?)?;
     let conn = read::open_at(path, false).map_err(|error| sqlite_error(path, "opening the file", error))?;
     let newest = schema::MIGRATIONS.len() as u32;
     // It is the first to read, and so takes the log in while nobody writes.

@@ -3,26 +3,30 @@
 //! SQLite takes the frames before the first that does not fit its checksum: a commit that lost its power ends so. A bit
 //! that has changed on the disk looks the same, and every commit behind it would be dropped without a word. The two can
 //! be told apart, for each commit is flushed before the next is written: where a frame is followed by the end of a commit
-//! and that by another frame, it was whole once. What cannot be told from a loss of power is damage to the last commit.
+//! and that by another frame, it was whole once; and of the last commit a note says so ([`Flushed`]). Where that has not
+//! outlived a loss of power, damage to the last commit cannot be told from it.
 
 use std::{
     fs::{self, File},
-    io::{self, BufReader, ErrorKind, Read},
+    io::{self, BufReader, ErrorKind, Read, Seek as _, SeekFrom},
+    ops::Range,
     path::Path,
 };
 
 use super::{
     fault::{corrupt, io_error},
+    flushed::Flushed,
     writer_lock::beside,
 };
 use crate::StoreError;
 
-/// Refuses a log in which something was damaged that had reached the disk. Nobody may write meanwhile.
+/// Refuses a log in which something was damaged that had reached the disk: what a later commit shows to have done so, or what
+/// is `flushed`. Nobody may write meanwhile.
 ///
 /// # Errors
 ///
 /// [`StoreError::Corrupt`], and what reading the file fails with.
-pub(super) fn check(path: &Path) -> Result<(), StoreError> {
+pub(super) fn check(path: &Path, flushed: Option<Flushed>) -> Result<(), StoreError> {
     let log = beside(path, "-wal");
     let failed = |error| io_error(&log, "reading the log", error);
     // SQLite throws a log away that is beside an empty file. It writes the first page before any log, so the file was cut,
@@ -35,14 +39,34 @@ pub(super) fn check(path: &Path) -> Result<(), StoreError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         file => file.map_err(failed)?,
     };
-    match damaged(BufReader::with_capacity(64 << 10, file)).map_err(failed)? {
-        None => Ok(()),
-        Some(0) => Err(corrupt(format!("the header of {} is not what was written", log.display()))),
-        Some(frame) => {
+    let damage = damaged(BufReader::with_capacity(64 << 10, file), flushed).map_err(failed)?;
+    let Some(damage) = damage else { return Ok(()) };
+    let what = match damage {
+        Damage::Header => format!("the header of {} is not what was written", log.display()),
+        Damage::Followed(frame) => {
             let at = format!("frame {frame} of {}", log.display());
-            Err(corrupt(format!("{at} is not what was written, and commits follow that were acknowledged")))
+            format!("{at} is not what was written, and commits follow that were acknowledged")
         }
-    }
+        Damage::Flushed(frame) => {
+            let (at, note) = (format!("frame {frame} of {}", log.display()), beside(path, ".writer"));
+            format!(
+                "{at} is not what was written, and was acknowledged: put back what was there, or remove {} to go on \
+                 without what that commit has written",
+                note.display()
+            )
+        }
+    };
+    Err(corrupt(what))
+}
+
+/// What is not as it was once flushed. Frames are counted from 1 on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Damage {
+    Header,
+    /// A frame, behind which there is a later commit.
+    Followed(u64),
+    /// A frame of which it was noted that it was flushed.
+    Flushed(u64),
 }
 
 /// What is said of a log whose file is empty.
@@ -51,8 +75,8 @@ fn cut(path: &Path, log: &Path) -> String {
     format!("{path} is empty and its log {log} is not: put the file back, or remove both for a new store")
 }
 
-/// Which frame is not what was once flushed, counted from 1 on; 0 is the header.
-fn damaged(mut log: impl Read) -> io::Result<Option<u64>> {
+/// What is not what was once flushed.
+fn damaged(mut log: impl Read, flushed: Option<Flushed>) -> io::Result<Option<Damage>> {
     let mut header = [0; HEADER];
     // It is written in one piece and flushed before any frame: it is there, or not at all.
     if !fill(&mut log, &mut header)? || header == [0; HEADER] {
@@ -61,14 +85,14 @@ fn damaged(mut log: impl Read) -> io::Result<Option<u64>> {
     let order = match word(&header, 0) {
         LITTLE => u32::from_le_bytes,
         BIG => u32::from_be_bytes,
-        _ => return Ok(Some(0)),
+        _ => return Ok(Some(Damage::Header)),
     };
     if Sum::default().over(order, &header[..24]) != Sum::read(&header[24..]) {
-        return Ok(Some(0));
+        return Ok(Some(Damage::Header));
     }
     let page = word(&header, 8) as usize;
     if !(512..=65_536).contains(&page) {
-        return Ok(Some(0));
+        return Ok(Some(Damage::Header));
     }
     let mut frame = vec![0; FRAME_HEADER + page];
     let mut before = Frame { stored: Sum::read(&header[24..]), belongs: true, commits: false };
@@ -79,23 +103,36 @@ fn damaged(mut log: impl Read) -> io::Result<Option<u64>> {
         let content = |seed: Sum| seed.over(order, &frame[..8]).over(order, &frame[FRAME_HEADER..]);
         let (computed, stored) = (content(before.stored), Sum::read(&frame[16..24]));
         // Frames of an earlier round of the log, which lie behind those of this one, bear other salts.
-        let belongs = frame[8..16] == header[16..24];
+        let belongs = frame[8..16] == header[SALTS];
         match broken {
             None if computed == stored && belongs => {}
             None => broken = Some((number, computed)),
             Some((at, _)) if computed == stored && belongs && before.belongs && before.commits => {
-                return Ok(Some(at));
+                return Ok(Some(Damage::Followed(at)));
             }
             // Nothing but the checksum or the salts of the one before has changed, with which a commit ended. Within the last
             // commit a header may be of an earlier round whose page has not changed: its sector has not reached the disk.
             Some((at, sum)) if at + 1 == number && belongs && before.commits && content(sum) == stored => {
-                return Ok(Some(at));
+                return Ok(Some(Damage::Followed(at)));
             }
             Some(_) => {}
         }
         before = Frame { stored, belongs, commits: word(&frame, 4) != 0 };
     }
-    Ok(None)
+    // Of another round nothing is known, be it an earlier one or that of another file.
+    let flushed =
+        flushed.filter(|flushed| flushed.salts == header[SALTS]).map_or(0, |flushed| flushed.frames);
+    let whole = broken.map_or(number, |(at, _)| at - 1);
+    Ok((whole < flushed).then_some(Damage::Flushed(whole + 1)))
+}
+
+/// The salts of the round of this log, which its header bears.
+pub(super) fn salts(mut log: &File) -> io::Result<[u8; 8]> {
+    let (mut header, mut salts) = ([0; HEADER], [0; 8]);
+    log.seek(SeekFrom::Start(0))?;
+    log.read_exact(&mut header)?;
+    salts.copy_from_slice(&header[SALTS]);
+    Ok(salts)
 }
 
 /// What the next frame is held against.
@@ -109,15 +146,19 @@ struct Frame {
 
 /// SQLite's checksum of its log.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-struct Sum(u32, u32);
+pub(super) struct Sum(u32, u32);
 
 impl Sum {
     fn read(bytes: &[u8]) -> Self {
         Self(word(bytes, 0), word(bytes, 4))
     }
 
+    pub(super) fn bytes(self) -> [u8; 8] {
+        (u64::from(self.0) << 32 | u64::from(self.1)).to_be_bytes()
+    }
+
     /// This one, gone on with over these bytes: a multiple of eight.
-    fn over(self, order: fn([u8; 4]) -> u32, bytes: &[u8]) -> Self {
+    pub(super) fn over(self, order: fn([u8; 4]) -> u32, bytes: &[u8]) -> Self {
         let Self(mut first, mut second) = self;
         for pair in bytes.chunks_exact(8) {
             let half = |at: usize| order([pair[at], pair[at + 1], pair[at + 2], pair[at + 3]]);
@@ -145,6 +186,9 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
 /// Bytes of the log's header.
 const HEADER: usize = 32;
 
+/// Where in it the salts are.
+const SALTS: Range<usize> = 16..24;
+
 /// Bytes of the header of a frame, behind which is a page.
 const FRAME_HEADER: usize = 24;
 
@@ -168,30 +212,26 @@ mod tests {
         let salts = [round; 8];
         bytes.extend(salts);
         let mut sum = Sum::default().over(u32::from_le_bytes, &bytes);
-        let write = |bytes: &mut Vec<u8>, Sum(first, second)| {
-            bytes.extend(first.to_be_bytes());
-            bytes.extend(second.to_be_bytes());
-        };
-        write(&mut bytes, sum);
+        bytes.extend(sum.bytes());
         for (number, ends) in ends.iter().enumerate() {
             let begin = [number as u32 + 1, u32::from(*ends) * 9].map(u32::to_be_bytes).concat();
             let page = [number as u8; PAGE];
             sum = sum.over(u32::from_le_bytes, &begin).over(u32::from_le_bytes, &page);
-            bytes.extend(begin.into_iter().chain(salts));
-            write(&mut bytes, sum);
+            bytes.extend(begin.into_iter().chain(salts).chain(sum.bytes()));
             bytes.extend(page);
         }
         bytes
     }
 
-    /// Which frame is damaged once these bytes of a frame are as an earlier round has left them.
-    fn found(ends: &[bool], frame: usize, stale: std::ops::Range<usize>) -> Option<u64> {
+    /// What is damaged once these bytes of a frame are as an earlier round has left them, and so many frames were flushed.
+    fn found(ends: &[bool], frame: usize, stale: Range<usize>, flushed: Option<u64>) -> Option<Damage> {
         let (old, mut new) = (log(1, ends), log(2, ends));
-        assert_eq!(damaged(&new[..]).unwrap(), None);
+        let flushed = flushed.map(|frames| Flushed { salts: [2; 8], frames });
+        assert_eq!(damaged(&new[..], flushed).unwrap(), None);
         let begin = HEADER + (frame - 1) * FRAME;
         let stale = begin + stale.start..begin + stale.end;
         new[stale.clone()].copy_from_slice(&old[stale]);
-        damaged(&new[..]).unwrap()
+        damaged(&new[..], flushed).unwrap()
     }
 
     #[test]
@@ -199,11 +239,27 @@ mod tests {
         let (salts, checksum, header) = (8..16, 16..24, 0..FRAME_HEADER);
         for stale in [salts, checksum, header] {
             for frame in [2, 3, 4] {
-                let last = [true, false, false, true];
-                assert_eq!(found(&last, frame, stale.clone()), None, "{stale:?} of frame {frame}");
+                let (last, number) = ([true, false, false, true], frame as u64);
+                for flushed in [None, Some(1)] {
+                    assert_eq!(found(&last, frame, stale.clone(), flushed), None, "{stale:?} of {frame}");
+                }
+                let damage = Some(Damage::Flushed(number));
+                assert_eq!(found(&last, frame, stale.clone(), Some(4)), damage, "{stale:?} of {frame}");
                 let earlier = [true, false, false, true, true];
-                assert_eq!(found(&earlier, frame, stale.clone()), Some(frame as u64), "{stale:?} of {frame}");
+                let damage = Some(Damage::Followed(number));
+                assert_eq!(found(&earlier, frame, stale.clone(), None), damage, "{stale:?} of {frame}");
             }
         }
+    }
+
+    #[test]
+    fn a_log_that_ends_before_what_was_flushed_was_cut() {
+        let log = log(2, &[true, false, true]);
+        let cut = |frames: usize, salt: u8, flushed: u64| {
+            let flushed = Some(Flushed { salts: [salt; 8], frames: flushed });
+            damaged(&log[..HEADER + frames * FRAME], flushed).unwrap()
+        };
+        assert_eq!((cut(3, 2, 3), cut(1, 2, 1), cut(1, 1, 3)), (None, None, None));
+        assert_eq!((cut(1, 2, 3), cut(0, 2, 1)), (Some(Damage::Flushed(2)), Some(Damage::Flushed(1))));
     }
 }

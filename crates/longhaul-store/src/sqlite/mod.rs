@@ -7,6 +7,7 @@ mod events;
 mod family;
 mod fault;
 mod file_lock;
+mod flushed;
 mod inspect;
 mod job;
 mod log;
@@ -44,8 +45,8 @@ use crate::{
 /// Reads run where they are called, on a connection of their own: a few microseconds, no thread changes hands. Writes
 /// go to one thread, which commits what has come together in the meantime and answers when it is on disk.
 ///
-/// Beside the file lie SQLite's own `-wal` and `-shm`, `<file>.writer` (whose turn it is to write) and `<file>.nodes/`
-/// (who is alive). All are readable by their owner only. The file belongs on a local disk; copy it with SQLite's own
+/// Beside the file lie SQLite's own `-wal` and `-shm`, `<file>.writer` (whose turn it is to write, and how much has reached the
+/// disk) and `<file>.nodes/` (who is alive). All are readable by their owner only. The file belongs on a local disk; copy it with SQLite's own
 /// tools or while no process has it open, and never open it directly within a process that has a store on it.
 ///
 /// Dropping the handle finishes the writes in line, then gives up its leases; it blocks meanwhile.

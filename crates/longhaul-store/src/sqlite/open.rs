@@ -1,6 +1,7 @@
 //! Opening a store: the file, its format, this node's place in it.
 
 use std::{
+    cell::OnceCell,
     fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -24,7 +25,7 @@ use super::{
     tx::Site,
     watcher,
     writer::{LONGEST_GROUP, Writer},
-    writer_lock::{WriterLock, beside},
+    writer_lock::{Turn, WriterLock, beside},
 };
 use crate::{
     Clock, Settings, StoreError, SystemClock, Time, WatchHub,
@@ -108,8 +109,8 @@ impl SqliteOptions {
         let presence = Presence::enter(beside(&path, ".nodes"), schema::MIGRATIONS.len())?;
         let turn = WriterLock::open(beside(&path, ".writer"))?;
         let (conn, last) = {
-            let _turn = turn.acquire(self.patience)?;
-            log::check(&path)?;
+            let turn = turn.acquire(self.patience)?;
+            log::check(&path, turn.flushed()?)?;
             let conn = connect(&path, self.patience)?;
             let last = prepare(&conn, &path, &presence)?;
             (conn, last)
@@ -129,7 +130,8 @@ impl SqliteOptions {
         });
         let (jobs, queue) = mpsc::channel(self.queue.max(1));
         let (patience, longest_group) = (self.patience, LONGEST_GROUP);
-        let writer = Writer { site: site.clone(), conn, turn, patience, longest_group };
+        let log = OnceCell::new();
+        let writer = Writer { site: site.clone(), conn, log, turn, patience, longest_group };
         let started = |error| io_error(&site.path, "starting a thread", error);
         let writer = thread::Builder::new()
             .name("longhaul-store-write".to_owned())
@@ -189,8 +191,9 @@ impl SqliteOptions {
         }
         // And what is behind a damage in the log. Where nobody can have the turn to write, none is at it.
         let turn = WriterLock::open(beside(&path, ".writer")).ok();
-        let _turn = turn.as_ref().map(|turn| turn.acquire(self.patience)).transpose()?;
-        log::check(&path)?;
+        let turn = turn.as_ref().map(|turn| turn.acquire(self.patience)).transpose()?;
+        let flushed = turn.as_ref().map(Turn::flushed).transpose()?.flatten();
+        log::check(&path, flushed)?;
         let (is_still, (seq, mark)) = match look(&path, false) {
             Some(last) => (false, last),
             // Without a log all is in the file, and no process is at work that could not make one.

@@ -1,6 +1,8 @@
 //! The one thread that writes: it commits what has come together, and answers only then.
 
 use std::{
+    cell::OnceCell,
+    fs::File,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -10,9 +12,12 @@ use rusqlite::Connection;
 use tokio::sync::mpsc;
 
 use super::{
+    fault::io_error,
+    flushed::Flushed,
     job::{Job, pass},
+    log,
     tx::{Care, Site, Tx},
-    writer_lock::WriterLock,
+    writer_lock::{Turn, WriterLock, beside},
 };
 use crate::StoreError;
 
@@ -21,6 +26,8 @@ use crate::StoreError;
 pub(super) struct Writer {
     pub(super) site: Arc<Site>,
     pub(super) conn: Connection,
+    /// SQLite's log, once there was something in it.
+    pub(super) log: OnceCell<File>,
     pub(super) turn: WriterLock,
     pub(super) patience: Duration,
     /// How long a group may collect before it is committed.
@@ -62,11 +69,11 @@ impl Writer {
         mut more: Option<&mut mpsc::Receiver<Box<dyn Job>>>,
     ) -> Result<(), StoreError> {
         self.site.file.check()?;
-        let _turn = self.turn.acquire(self.patience)?;
-        let mut result = self.transact(jobs, &mut more, Care::Trusting);
+        let turn = self.turn.acquire(self.patience)?;
+        let mut result = self.transact(&turn, jobs, &mut more, Care::Trusting);
         if matches!(result, Ok(Group::Spoilt)) {
             self.roll_back();
-            result = self.transact(jobs, &mut more, Care::Savepoints);
+            result = self.transact(&turn, jobs, &mut more, Care::Savepoints);
         }
         if result.is_err() {
             self.roll_back();
@@ -84,6 +91,7 @@ impl Writer {
 
     fn transact(
         &self,
+        turn: &Turn<'_>,
         jobs: &mut Vec<Box<dyn Job>>,
         more: &mut Option<&mut mpsc::Receiver<Box<dyn Job>>>,
         care: Care,
@@ -120,6 +128,7 @@ impl Writer {
             }
             changes
         };
+        self.note_flushed(turn);
         // Gone meanwhile: what was committed may be in no file that anybody finds.
         self.site.file.check()?;
         pass(jobs, |points| points.after);
@@ -127,6 +136,34 @@ impl Writer {
             self.site.hub.wake(task, *seq);
         }
         Ok(Group::Committed)
+    }
+
+    /// Notes that all that is in the log has reached the disk, for each commit is flushed. What was noted before stays true,
+    /// so that this may fail: on a full disk, say, where nobody would want to read of it again and again.
+    fn note_flushed(&self, turn: &Turn<'_>) {
+        if let Err(error) = self.flushed().and_then(|flushed| turn.note(flushed)) {
+            tracing::debug!(%error, "how much of the log is flushed cannot be noted");
+        }
+    }
+
+    fn flushed(&self) -> Result<Flushed, StoreError> {
+        let counted = || {
+            // Which does nothing but say how many frames there are.
+            let mut frames = self.conn.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
+            frames.query_row([], |row| row.get::<_, u32>(1))
+        };
+        let frames = counted().map_err(|error| self.site.error("counting the frames of the log", error))?;
+        let path = beside(&self.site.path, "-wal");
+        let failed = |error| io_error(&path, "reading the log's header", error);
+        let log = match self.log.get() {
+            Some(log) => log,
+            // It is there for as long as the connection is. SQLite has no locks on it, which closing it would drop.
+            None => {
+                let opened = File::open(&path).map_err(failed)?;
+                self.log.get_or_init(|| opened)
+            }
+        };
+        Ok(Flushed { salts: log::salts(log).map_err(failed)?, frames: frames.into() })
     }
 
     /// Runs a job so that its failure takes back its own changes only; `false` if that cannot be done.
@@ -188,7 +225,8 @@ mod tests {
         let turn = WriterLock::open(store.path().with_extension("other-writer")).unwrap();
         // However slow the machine, the group is one.
         let longest_group = Duration::from_secs(60);
-        Writer { site: store.site.clone(), conn, turn, patience: Duration::from_secs(5), longest_group }
+        let (site, log) = (store.site.clone(), OnceCell::new());
+        Writer { site, conn, log, turn, patience: Duration::from_secs(5), longest_group }
     }
 
     #[tokio::test]

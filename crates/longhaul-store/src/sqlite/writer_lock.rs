@@ -14,6 +14,7 @@ use std::{
 use super::{
     fault::{io_error, said},
     file_lock,
+    flushed::Flushed,
 };
 use crate::StoreError;
 
@@ -146,6 +147,20 @@ impl Shared {
 /// The turn to write, until dropped.
 #[derive(Debug)]
 pub(super) struct Turn<'a>(&'a Shared);
+
+impl Turn<'_> {
+    /// What the last to write has noted of the log.
+    pub(super) fn flushed(&self) -> Result<Option<Flushed>, StoreError> {
+        let failed = |error| io_error(&self.0.path, "reading the writers' lock file", error);
+        Flushed::read(&self.0.file).map_err(failed)
+    }
+
+    /// Notes it for the next to open the store.
+    pub(super) fn note(&self, flushed: Flushed) -> Result<(), StoreError> {
+        let failed = |error| io_error(&self.0.path, "writing to the writers' lock file", error);
+        flushed.write(&self.0.file).map_err(failed)
+    }
+}
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {

@@ -1,0 +1,81 @@
+//! How much of the write-ahead log is known to have reached the disk.
+//!
+//! Behind the last commit of a log nothing follows that would show that it was whole once. So whoever writes notes in the
+//! writers' lock file, once a commit was flushed and before it is acknowledged, how many frames there are by then. The note
+//! itself is not flushed, for that would cost as much as the commit: whatever is found of it is true, and without it nothing
+//! is known. `log.rs` holds the log to it.
+
+use std::{
+    fs::File,
+    io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
+};
+
+use super::log::Sum;
+
+/// So many frames of this round of the log have reached the disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Flushed {
+    /// The round's salts, which each of its frames bears.
+    pub(super) salts: [u8; 8],
+    /// How many frames.
+    pub(super) frames: u64,
+}
+
+impl Flushed {
+    /// What the file says; nothing if it does not say it in full.
+    pub(super) fn read(mut file: &File) -> io::Result<Option<Self>> {
+        let mut bytes = [0; LENGTH];
+        file.seek(SeekFrom::Start(0))?;
+        match file.read_exact(&mut bytes) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+            read => read?,
+        }
+        let (mut salts, mut frames) = ([0; 8], [0; 8]);
+        salts.copy_from_slice(&bytes[..8]);
+        frames.copy_from_slice(&bytes[8..16]);
+        let note = Self { salts, frames: u64::from_be_bytes(frames) };
+        Ok((note.bytes() == bytes).then_some(note))
+    }
+
+    /// Says it in the file, in place of what that said before.
+    pub(super) fn write(self, mut file: &File) -> io::Result<()> {
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&self.bytes())
+    }
+
+    fn bytes(self) -> [u8; LENGTH] {
+        let mut bytes = [0; LENGTH];
+        bytes[..8].copy_from_slice(&self.salts);
+        bytes[8..16].copy_from_slice(&self.frames.to_be_bytes());
+        let sum = Sum::default().over(u32::from_be_bytes, &bytes[..16]);
+        bytes[16..].copy_from_slice(&sum.bytes());
+        bytes
+    }
+}
+
+/// The salts, the number, and a checksum of both.
+const LENGTH: usize = 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_read_as_it_was_written_or_not_at_all() {
+        let mut file = tempfile::tempfile().unwrap();
+        assert_eq!(Flushed::read(&file).unwrap(), None);
+        for frames in [1, u64::MAX] {
+            let note = Flushed { salts: *b"saltsalt", frames };
+            note.write(&file).unwrap();
+            assert_eq!(Flushed::read(&file).unwrap(), Some(note));
+        }
+        for at in 0..LENGTH {
+            Flushed { salts: [7; 8], frames: 9 }.write(&file).unwrap();
+            file.seek(SeekFrom::Start(at as u64)).unwrap();
+            file.write_all(&[0xa5]).unwrap();
+            assert_eq!(Flushed::read(&file).unwrap(), None, "{at}");
+        }
+        file.set_len(LENGTH as u64 - 1).unwrap();
+        assert_eq!(Flushed::read(&file).unwrap(), None);
+    }
+}
