@@ -142,6 +142,27 @@ pub(crate) fn explore_pairs(site: &Site, resume: bool, minutes: u64) -> Result<T
     Ok(Tests::read(&ran.lines, ran.success).tally)
 }
 
+/// Has the tests of very many try as many as the matrix of failures asks for.
+///
+/// # Errors
+///
+/// When the tests cannot be run.
+pub(crate) fn many(site: &Site) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for (package, features, test, which) in MANY_OF {
+        let of = ["test", "--locked", "-p", package, "--features", features, "--test", test, "--", which];
+        let ran = site.run(site.cargo(&of).env("LONGHAUL_MANY", "all"))?;
+        tally += Tests::read(&ran.lines, ran.success).tally;
+    }
+    Ok(tally)
+}
+
+/// The tests of very many: a package with its features, a test and which of its functions.
+const MANY_OF: [(&str, &str, &str, &str); 2] = [
+    ("longhaul-store", "conformance,sqlite", "sqlite", "many::"),
+    ("longhaul", "http,http-client", "threats", "a2_of_very_many"),
+];
+
 /// What crashes in the explorer, and what it crashes in.
 const EXPLORED: [&str; 6] = [
     "Cargo.lock",

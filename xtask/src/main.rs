@@ -270,6 +270,8 @@ enum Chaos {
         #[arg(long)]
         seed: Option<String>,
     },
+    /// Have the tests of very many try as many as there may be: a list of a million tasks, a million guesses
+    Many,
     /// Let a server end before and after every operation of its store, scenario by scenario
     Explore {
         /// And the next one too: hours, which need not be in a row
@@ -416,6 +418,7 @@ fn run(command: Command) -> Result<Tally> {
             let time = chaos::BUDGET + Duration::from_secs(minutes.saturating_mul(60));
             chaos::explore_pairs(&site(time)?, resume, minutes)?
         }
+        Command::Chaos { instead: Some(Chaos::Many), .. } => chaos::many(&site(chaos::BUDGET)?)?,
         Command::Chaos { instead: Some(Chaos::Sim { seeds, seed, at_once }), .. } => chaos::simulate(
             &site(chaos::BUDGET)?,
             seeds.or_else(|| seed.is_none().then_some(2000)),

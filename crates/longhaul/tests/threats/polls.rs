@@ -249,6 +249,28 @@ async fn a2_ids_that_are_guessed_are_refused_before_the_store_is_read() {
     assert!(!logged.contains(&theirs) && !logged.contains(&own), "and no id is: {logged}");
 }
 
+/// Sixty thousand guesses at once, by one after another of those who guess; with `LONGHAUL_MANY` a million, which
+/// `cargo xtask chaos many` makes.
+#[tokio::test(start_paused = true)]
+async fn a2_of_very_many_guesses_hardly_any_is_looked_up_and_nobody_else_is_kept_waiting() {
+    let many = if std::env::var_os("LONGHAUL_MANY").is_some() { 1_000_000_u64 } else { 60_000 };
+    let rig = Rig::with(PollOptions::default());
+    let theirs = rig.task_of(Some("ann")).await;
+    let before = rig.reads();
+    for number in 0..many {
+        let letters = format!("{number:032}").bytes().map(|digit| char::from(digit - b'0' + b'a')).collect();
+        let guess: String = [theirs[..theirs.len() - 32].to_owned(), letters].concat();
+        let answer = rig.get(Some("mallory"), &guess).await;
+        assert!(refused(&answer) || answer["error"]["code"] == -32602, "{answer}");
+        if number.is_multiple_of(many / 100) {
+            assert_eq!(rig.get(Some("ann"), &theirs).await["result"]["status"], "working", "{number}");
+        }
+    }
+    let (figures, read) = (rig.dispatcher.poll_figures(), rig.reads() - before - 100);
+    assert_eq!(figures.in_vain + figures.refused_look_ups + figures.refused, many, "{figures:?}");
+    assert!((300..400).contains(&figures.in_vain) && read < 400, "{read} were looked up: {figures:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a2_no_way_to_guess_is_left_out() {
     let rig = Rig::with(PollOptions::default());
