@@ -293,8 +293,8 @@ impl Plan<'_> {
     /// The store's files as they would be found again; the path of the first.
     fn rebuild(&self, disk: &Disk, folder: &Path, unflushed: &mut Unflushed) -> Result<PathBuf> {
         let store = self.place.store().display().to_string();
-        // The journal is that of the first write, before there is a log.
-        for suffix in ["", "-wal", "-journal"] {
+        // The journal is that of the first write, before there is a log; beside that is what was noted of it.
+        for suffix in ["", "-wal", "-journal", ".writer"] {
             disk.rebuild(&format!("{store}{suffix}"), &folder.join(format!("tasks.db{suffix}")), unflushed)?;
         }
         Ok(folder.join("tasks.db"))

@@ -7,7 +7,7 @@
 
 use std::{
     fs::File,
-    io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
+    io::{self, ErrorKind},
 };
 
 use super::log::Sum;
@@ -23,10 +23,9 @@ pub(super) struct Flushed {
 
 impl Flushed {
     /// What the file says; nothing if it does not say it in full.
-    pub(super) fn read(mut file: &File) -> io::Result<Option<Self>> {
+    pub(super) fn read(file: &File) -> io::Result<Option<Self>> {
         let mut bytes = [0; LENGTH];
-        file.seek(SeekFrom::Start(0))?;
-        match file.read_exact(&mut bytes) {
+        match read_first(file, &mut bytes) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
             read => read?,
         }
@@ -38,9 +37,8 @@ impl Flushed {
     }
 
     /// Says it in the file, in place of what that said before.
-    pub(super) fn write(self, mut file: &File) -> io::Result<()> {
-        file.seek(SeekFrom::Start(0))?;
-        file.write_all(&self.bytes())
+    pub(super) fn write(self, file: &File) -> io::Result<()> {
+        write_first(file, &self.bytes())
     }
 
     fn bytes(self) -> [u8; LENGTH] {
@@ -53,11 +51,36 @@ impl Flushed {
     }
 }
 
+/// Reads the first bytes of a file, wherever it stands.
+#[cfg(unix)]
+pub(super) fn read_first(file: &File, bytes: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, 0)
+}
+
+#[cfg(not(unix))]
+pub(super) fn read_first(mut file: &File, bytes: &mut [u8]) -> io::Result<()> {
+    io::Seek::rewind(&mut file)?;
+    io::Read::read_exact(&mut file, bytes)
+}
+
+#[cfg(unix)]
+fn write_first(file: &File, bytes: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, 0)
+}
+
+#[cfg(not(unix))]
+fn write_first(mut file: &File, bytes: &[u8]) -> io::Result<()> {
+    io::Seek::rewind(&mut file)?;
+    io::Write::write_all(&mut file, bytes)
+}
+
 /// The salts, the number, and a checksum of both.
 const LENGTH: usize = 24;
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Seek as _, SeekFrom, Write as _};
+
     use super::*;
 
     #[test]

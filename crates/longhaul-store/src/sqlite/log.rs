@@ -8,14 +8,14 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufReader, ErrorKind, Read, Seek as _, SeekFrom},
+    io::{self, BufReader, ErrorKind, Read},
     ops::Range,
     path::Path,
 };
 
 use super::{
     fault::{corrupt, io_error},
-    flushed::Flushed,
+    flushed::{Flushed, read_first},
     writer_lock::beside,
 };
 use crate::StoreError;
@@ -127,10 +127,9 @@ fn damaged(mut log: impl Read, flushed: Option<Flushed>) -> io::Result<Option<Da
 }
 
 /// The salts of the round of this log, which its header bears.
-pub(super) fn salts(mut log: &File) -> io::Result<[u8; 8]> {
+pub(super) fn salts(log: &File) -> io::Result<[u8; 8]> {
     let (mut header, mut salts) = ([0; HEADER], [0; 8]);
-    log.seek(SeekFrom::Start(0))?;
-    log.read_exact(&mut header)?;
+    read_first(log, &mut header)?;
     salts.copy_from_slice(&header[SALTS]);
     Ok(salts)
 }
