@@ -1,5 +1,6 @@
 //! The servers that the transcripts are held against.
 
+mod deadly;
 mod rules;
 mod tasks;
 pub mod v2099_01_01;
@@ -26,6 +27,7 @@ pub fn server(name: &str) -> Option<Server> {
         "once" => Some(once()),
         "pushed" => Some(pushed()),
         "drafted" => Some(drafted()),
+        "deadly" => Some(deadly::server()),
         _ => None,
     }
 }
