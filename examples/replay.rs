@@ -1,7 +1,8 @@
 //! Every tool of the examples, entered again wherever it waits: it must ask the same and come to the same. A call in rounds
-//! has each round made twice; the server of a task is killed whenever there is news of it, and ends at each operation of its
-//! store. Those of `http-job` and `quickstart` are none of ours: commands and jobs are never entered again. Two of `use-cases`
-//! wait for other processes: their own test kills them.
+//! has each round made twice, and one that changes something is made once at each of two servers that began alike; the server
+//! of a task is killed whenever there is news of it, and ends at each operation of its store. Those of `existing-server`,
+//! `http-job`, `quickstart` and `test-run` are none of ours: commands and jobs are never entered again. `agent-to-agent` and
+//! `code-migration` wait for other processes, whose time cannot be stepped: their own tests kill them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "use-cases/approval-chain/approvals.rs"]
@@ -26,13 +27,13 @@ mod screen;
 #[path = "websocket/socket.rs"]
 mod socket;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::future::ready;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use host::{Answer, Host, REVISIONS, nothing};
@@ -74,15 +75,20 @@ async fn play_through<F: Future<Output = Value>>(
     let played = calls.iter().map(|call| call.tool).chain(left_out.iter().copied());
     assert_eq!(listed, played.collect());
     for call in calls {
-        let params = json!({"name": call.tool, "arguments": call.arguments});
-        let reply = |_: &str, question: &Value| {
-            answer(question["method"].as_str().unwrap_or_default(), &question["params"])
-        };
-        let went = replay_always(&params, |params| exchange("tools/call", params), reply).await;
-        let went = went.unwrap_or_else(|astray| panic!("{}: {astray}", call.tool));
-        assert_eq!(went.asked.len(), call.asks, "{}: {went:?}", call.tool);
-        assert_eq!(went.outcome["content"][0]["text"], call.says, "{}", call.tool);
+        replay(|params| exchange("tools/call", params), answer, call).await;
     }
+}
+
+/// Plays a call, each round of it twice; `send` sends it and gives the whole answer.
+async fn replay<F: Future<Output = Value>>(send: impl FnMut(Value) -> F, answer: Answer, call: &Call) {
+    let params = json!({"name": call.tool, "arguments": call.arguments});
+    let reply = |_: &str, question: &Value| {
+        answer(question["method"].as_str().unwrap_or_default(), &question["params"])
+    };
+    let went = replay_always(&params, send, reply).await;
+    let went = went.unwrap_or_else(|astray| panic!("{}: {astray}", call.tool));
+    assert_eq!(went.asked.len(), call.asks, "{}: {went:?}", call.tool);
+    assert_eq!(went.outcome["content"][0]["text"], call.says, "{}", call.tool);
 }
 
 /// Plays the calls over pipes.
@@ -91,6 +97,19 @@ async fn play(mut command: Command, answer: Answer, calls: &[Call], left_out: &[
     let host = RefCell::new(Host::start(&mut command, REVISIONS[1], able, answer));
     let exchange = |method: &'static str, params| ready(host.borrow_mut().exchange(method, params));
     play_through(exchange, answer, calls, left_out).await;
+}
+
+/// Plays calls that ask nothing and change something, over pipes: each is made once at either of two servers.
+async fn play_apart(mut program: impl FnMut() -> Command, calls: &[Call]) {
+    let mut start = || RefCell::new(Host::start(&mut program(), REVISIONS[1], json!({}), nothing));
+    let (hosts, turn) = ([start(), start()], Cell::new(0));
+    for call in calls {
+        let send = |params| {
+            turn.set(turn.get() + 1);
+            ready(hosts[turn.get() % 2].borrow_mut().exchange("tools/call", params))
+        };
+        replay(send, nothing, call).await;
+    }
 }
 
 /// A request of the modern era, of a client that can be asked nothing.
@@ -103,29 +122,31 @@ fn request(method: &str, mut params: Value) -> Value {
 }
 
 /// Plays the calls over HTTP, for whoever shows this token.
-async fn play_http(url: String, token: Option<&str>, calls: &[Call], left_out: &[&str]) {
-    let client = reqwest::Client::new();
-    let exchange = async |method: &'static str, params: Value| {
-        let request = request(method, params);
-        let mut post = client
-            .post(&url)
-            .header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream")
-            .header("mcp-protocol-version", REVISIONS[1])
-            .header("mcp-method", method)
-            .body(request.to_string());
-        if let Some(name) = request["params"]["name"].as_str() {
-            post = post.header("mcp-name", name);
-        }
-        if let Some(token) = token {
-            post = post.bearer_auth(token);
-        }
-        let body = post.send().await.unwrap().text().await.unwrap();
-        // An answer that takes long comes as the last event of a stream.
-        let last = body.lines().rev().find_map(|line| line.strip_prefix("data: "));
-        serde_json::from_str(last.unwrap_or(&body)).unwrap_or_else(|_| panic!("{body}"))
-    };
+async fn play_http(url: &str, token: Option<&str>, calls: &[Call], left_out: &[&str]) {
+    let exchange = |method, params| exchange_http(url, token, method, params);
     play_through(exchange, nothing, calls, left_out).await;
+}
+
+/// The whole answer to a request over HTTP, of whoever shows this token.
+async fn exchange_http(url: &str, token: Option<&str>, method: &str, params: Value) -> Value {
+    let request = request(method, params);
+    let mut post = reqwest::Client::new()
+        .post(url)
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", REVISIONS[1])
+        .header("mcp-method", method)
+        .body(request.to_string());
+    if let Some(name) = request["params"]["name"].as_str() {
+        post = post.header("mcp-name", name);
+    }
+    if let Some(token) = token {
+        post = post.bearer_auth(token);
+    }
+    let body = post.send().await.unwrap().text().await.unwrap();
+    // An answer that takes long comes as the last event of a stream.
+    let last = body.lines().rev().find_map(|line| line.strip_prefix("data: "));
+    serde_json::from_str(last.unwrap_or(&body)).unwrap_or_else(|_| panic!("{body}"))
 }
 
 /// The program of an example.
@@ -149,13 +170,32 @@ async fn tools_that_ask_nothing() {
         call("echo", json!({"a": 1}), 0, r#"{"a":1}"#),
         call("sum", json!({"a": 1, "b": 2}), 0, "3"),
     ];
-    // Two calls count twice, and the last takes ten seconds: none of them is ever entered again.
-    let once = ["increment", "decrement", "long_task"];
-    play(program(env!("CARGO_BIN_EXE_from-rmcp")), nothing, &counter, &once).await;
+    // Two calls of these count twice, and the last takes ten seconds.
+    let apart = ["increment", "decrement", "long_task"];
+    play(program(env!("CARGO_BIN_EXE_from-rmcp")), nothing, &counter, &apart).await;
 
     let phrase = call("learn", json!({"name": "hello", "text": "Moin!"}), 0, "learnt");
     // A second call finds nothing to forget.
     play(program(env!("CARGO_BIN_EXE_dynamic")), nothing, &[phrase], &["forget"]).await;
+}
+
+#[tokio::test]
+async fn tools_that_change_something() {
+    let counted = [
+        call("increment", json!({}), 0, "1"),
+        call("increment", json!({}), 0, "2"),
+        call("decrement", json!({}), 0, "1"),
+        call("get_value", json!({}), 0, "1"),
+        call("long_task", json!({}), 0, "Long task completed"),
+    ];
+    play_apart(|| program(env!("CARGO_BIN_EXE_from-rmcp")), &counted).await;
+
+    let learnt = [
+        call("learn", json!({"name": "hello", "text": "Moin!"}), 0, "learnt"),
+        call("say_hello", json!({}), 0, "Moin!"),
+        call("forget", json!({"name": "hello"}), 0, "forgotten"),
+    ];
+    play_apart(|| program(env!("CARGO_BIN_EXE_dynamic")), &learnt).await;
 }
 
 #[tokio::test]
@@ -207,7 +247,7 @@ async fn tools_that_are_called_over_http() {
     let (place, address) = listener().await;
     let (application, _mcp) = axum_mount::application().await.unwrap();
     tokio::spawn(axum::serve(place, application).into_future());
-    play_http(format!("http://{address}/mcp"), None, &[call("visits", json!({}), 0, "0")], &[]).await;
+    play_http(&format!("http://{address}/mcp"), None, &[call("visits", json!({}), 0, "0")], &[]).await;
 
     let (place, address) = listener().await;
     let token = "ann-0123456789abcdef0123456789abcdef";
@@ -215,18 +255,43 @@ async fn tools_that_are_called_over_http() {
     tokio::spawn(notebook::server().unwrap().serve_http(place, options));
     // Each note is made twice, which only who reads them sees: none is ever entered again.
     let calls = [call("read", json!({}), 0, ""), call("write", json!({"text": "buy milk"}), 0, "noted")];
-    play_http(format!("http://{address}/mcp"), Some(token), &calls, &[]).await;
+    play_http(&format!("http://{address}/mcp"), Some(token), &calls, &[]).await;
 
-    let mut book = Command::new(env!("CARGO_BIN_EXE_browser"));
-    let mut book = book.arg("127.0.0.1:0").stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = String::new();
-    BufReader::new(book.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    let url = said.trim_end().rsplit(' ').next().unwrap().to_owned();
-    // Whoever signs twice stands there twice.
+    let books = [GuestBook::open(), GuestBook::open()];
     let zero = call("count_down", json!({"from": 2}), 0, "zero");
-    play_http(url, None, &[zero], &["sign"]).await;
-    book.kill().unwrap();
-    book.wait().unwrap();
+    play_http(&books[0].url, None, &[zero], &["sign"]).await;
+    // Whoever signs twice stands there twice.
+    let turn = Cell::new(0);
+    for (name, guests) in [("Ada", "Ada"), ("Bob", "Ada, Bob")] {
+        let send = |params| {
+            turn.set(turn.get() + 1);
+            exchange_http(&books[turn.get() % 2].url, None, "tools/call", params)
+        };
+        replay(send, nothing, &call("sign", json!({"name": name}), 0, guests)).await;
+    }
+}
+
+/// The guest book of `browser`, which ends with this.
+struct GuestBook {
+    process: Child,
+    url: String,
+}
+
+impl GuestBook {
+    fn open() -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_browser"));
+        let mut process = process.arg("127.0.0.1:0").stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(process.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        Self { process, url: said.trim_end().rsplit(' ').next().unwrap().to_owned() }
+    }
+}
+
+impl Drop for GuestBook {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 #[tokio::test]
@@ -304,10 +369,15 @@ async fn tools_whose_tasks_outlive_their_servers() {
 
 /// What a call's task comes to, for each operation of the store at which the first process of its server ends: just before
 /// it, or before anybody hears that it was done. `is_so` looks at each, and at the folder that its server has written to.
-fn end_everywhere(server: fn(&Path) -> Server, call: &Call, answer: Answer, is_so: impl Fn(&Value, &Path)) {
+fn end_everywhere(
+    server: fn(&Path) -> Server,
+    call: &Call,
+    answer: Answer,
+    is_so: impl Fn(&Value, &Path) + Sync,
+) {
     let folder = tempfile::tempdir().unwrap();
     let params = json!({"name": call.tool, "arguments": call.arguments});
-    for moment in [Moment::Before, Moment::After] {
+    let until_none_is_left = |moment| {
         for number in 1.. {
             let place = folder.path().join(format!("{moment} {number}"));
             std::fs::create_dir(&place).unwrap();
@@ -320,7 +390,11 @@ fn end_everywhere(server: fn(&Path) -> Server, call: &Call, answer: Answer, is_s
             }
             assert!(number < 1000, "it asks its store for ever");
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| until_none_is_left(Moment::Before));
+        scope.spawn(|| until_none_is_left(Moment::After));
+    });
 }
 
 /// The task of a call once it has ended, all of whose questions are answered.
