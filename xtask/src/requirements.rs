@@ -57,7 +57,7 @@ pub(crate) struct Entry {
     pub(crate) level: String,
     /// What is required.
     pub(crate) says: String,
-    /// Transcripts by their names, and tests as `FILE::FUNCTION`; other files by their paths.
+    /// Transcripts by their names, tests as `FILE::FUNCTION`, and checks of others as `FILE::WORDS`; other files by their paths.
     #[serde(default)]
     pub(crate) by: Vec<String>,
     /// What nothing shows yet, and why.

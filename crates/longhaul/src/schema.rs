@@ -275,6 +275,7 @@ mod tests {
         assert!(!validator.is_valid(&json!({ "zip": "1234" })));
     }
 
+    /// A8 of `conformance/REQUIREMENTS.md`.
     #[test]
     fn s43_what_reaches_out_is_refused() {
         for target in
@@ -287,6 +288,7 @@ mod tests {
         assert!(of(&json!({ "$defs": { "a": { "$id": "https://example.com/" } } })).is_err());
     }
 
+    /// A8 of `conformance/REQUIREMENTS.md`.
     #[test]
     fn s43_what_grows_out_of_proportion_is_refused() {
         let mut defs = serde_json::Map::new();

@@ -110,3 +110,23 @@ fn command(site: &Site, node: &Node, url: &str, arguments: &[&str], folder: &Pat
     suite.args(["server", "--url", url]).args(arguments).arg("--output-dir").arg(folder);
     suite
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// X5 of `conformance/REQUIREMENTS.md`.
+    #[test]
+    fn what_the_suite_asks_of_tasks_is_asked_again_after_kills() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(SUITE);
+        let has_tasks = |leg: &Leg<'_>| {
+            let file = root.join(format!("server-{}.txt", leg.0));
+            Expected::read(&file).unwrap().names().any(|name| name.starts_with("tasks-"))
+        };
+        let after: Vec<&str> = SERVER_LEGS[..LEGS_AFTER_KILLS].iter().map(|(name, _)| *name).collect();
+        let asked: Vec<&str> =
+            SERVER_LEGS.iter().filter(|leg| has_tasks(leg)).map(|(name, _)| *name).collect();
+        assert!(!asked.is_empty() && asked.iter().all(|name| after.contains(name)), "{asked:?} of {after:?}");
+        assert!(KILLS > 0 && WHILE_KILLED.iter().any(|run| run.contains(&"tasks-lifecycle")));
+    }
+}

@@ -340,4 +340,27 @@ mod tests {
             assert!(!transports.is_empty(), "{set}");
         }
     }
+
+    /// X6 of `conformance/REQUIREMENTS.md`: whoever has tasks is met with them, as a client and as a server.
+    #[test]
+    fn peers_that_have_tasks_are_met_with_them() {
+        let is_met = |set: &str| STAGE.iter().any(|(_, of, transports)| *of == set && !transports.is_empty());
+        for client in ["node-legacy", "node-ext-tasks-d2", "node-ext-tasks-d3"] {
+            let known = CLIENTS.iter().find(|known| known.name == client);
+            assert!(known.is_some_and(|known| known.sets.contains(&"tasks")) && is_met("tasks"), "{client}");
+        }
+        for server in ["typescript-v1", "fastmcp", "rmcp"] {
+            assert!(VISITS.iter().any(|visit| visit.tries(server, "tasks")), "{server}");
+        }
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for (file, pinned) in [
+            ("node/package.json", "\"@modelcontextprotocol/sdk\": \"1.32.2\""),
+            ("node/package.json", "\"@modelcontextprotocol/ext-tasks\": \"0.2.2\""),
+            ("python/requirements.in", "fastmcp-tasks==4.1.2"),
+            ("rmcp/Cargo.toml", "3.8.0"),
+        ] {
+            let text = std::fs::read_to_string(root.join("conformance/interop").join(file)).unwrap();
+            assert!(text.contains(pinned), "{file} has no {pinned}");
+        }
+    }
 }

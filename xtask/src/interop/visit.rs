@@ -81,6 +81,12 @@ impl Visit {
         Self { server, over, revision, sets }
     }
 
+    /// Whether this tries that set of checks with that server.
+    #[cfg(test)]
+    pub(super) fn tries(&self, server: &str, set: &str) -> bool {
+        self.server == server && self.sets.split(',').any(|known| known == set)
+    }
+
     /// Starts the server if it is one that listens, and has our client visit it.
     pub(super) fn run(&self, site: &Site, rigs: &Rigs) -> Result<Tally> {
         let mut client = Command::new(site.target.join("debug").join(CLIENT));

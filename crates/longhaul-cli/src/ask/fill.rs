@@ -261,6 +261,7 @@ pub(super) mod tests {
             .with("go", Field::flag())
     }
 
+    /// A8 of `conformance/REQUIREMENTS.md`.
     #[tokio::test]
     async fn a_form_is_filled_in_line_by_line_and_looked_at_before_it_goes() {
         let lines = ["", "2", "", "maybe", "y", "shards", "65", "4", "send", "y"];

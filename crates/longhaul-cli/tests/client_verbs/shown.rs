@@ -148,6 +148,7 @@ fn what_is_shown_of_servers_and_of_this_machine_is_harmless_at_every_terminal() 
     }
 }
 
+/// A8 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn a_call_fits_the_terminal_and_nothing_of_what_is_said_reaches_it_raw() {
     let folder = hostile_folder();

@@ -186,6 +186,7 @@ mod tests {
         assert_eq!(found(&[process(7, 1, SESSION, 120)], &[]), [7]);
     }
 
+    /// K23 of `conformance/REQUIREMENTS.md`.
     #[test]
     fn a_later_session_of_the_same_number_is_left_alone() {
         assert!(found(&[process(SESSION, 1, SESSION, 900), process(7, 1, SESSION, 901)], &[]).is_empty());

@@ -164,6 +164,7 @@ mod tests {
         assert_eq!(pids, [3, 4, 5]);
     }
 
+    /// K23 of `conformance/REQUIREMENTS.md`.
     #[test]
     fn s34_a_process_that_took_the_number_of_another_is_not_signalled() {
         let own = Process::of(raw(rustix::process::getpid())).unwrap();

@@ -253,7 +253,7 @@ mod tests {
         assert_eq!((kept.known.job, kept.known.over), (handle("7"), true));
     }
 
-    /// D7 of `conformance/REQUIREMENTS.md`.
+    /// A6, D7 of `conformance/REQUIREMENTS.md`.
     #[tokio::test]
     async fn an_api_is_heard_once_and_with_its_own_token() {
         let (ledger, key) = ledger();

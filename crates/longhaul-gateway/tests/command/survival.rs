@@ -225,6 +225,7 @@ async fn a_killed_supervisor_is_a_lost_run_and_nothing_is_left_of_it() {
     expect_nothing_left(run.dir());
 }
 
+/// K23 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn a_loss_is_noticed_by_who_comes_later() {
     let scene = Scene::new();

@@ -13,7 +13,7 @@ fn open_at(path: &Path, clock: &StepClock) -> Sqlite {
     SqliteOptions::new().with_clock(Arc::new(clock.clone())).open(path).expect("the store opens")
 }
 
-/// T1 of `conformance/REQUIREMENTS.md`.
+/// T1, T2 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn a_process_whose_date_is_wrong_goes_on_from_the_stored_time() {
     let folder = tempfile::tempdir().unwrap();

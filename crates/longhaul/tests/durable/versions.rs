@@ -24,6 +24,7 @@ fn version(world: &World, version: &str, accepts: Option<&str>) -> Server {
     Server::new("versions", "1").tool(tool)
 }
 
+/// K12 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn v1_a_task_is_entered_again_only_in_a_version_that_accepts_its_own() {
     let (world, store) = (World::default(), Memory::new());

@@ -77,7 +77,9 @@ fn of_transcript(id: &str, name: &str, tree: &Tree) -> Option<(String, &'static 
     if starting("!").next().is_none() {
         return Some((format!("{name} has no breach"), "say what would break the rule"));
     }
-    let over = starting("over:").next().map_or(5, |over| over.split_whitespace().count());
+    // The stepped core is no transport.
+    let transports = |over: &str| over.split_whitespace().filter(|over| *over != "core").count();
+    let over = starting("over:").next().map_or(4, transports);
     let is_of_http = starting("over:").any(|over| over.trim() == "http");
     (over < 2 && !is_of_http).then(|| {
         (format!("{name} goes over one transport"), "let it go over two, if it is no rule of HTTP itself")
@@ -89,7 +91,13 @@ fn of_test(id: &str, by: &str, tree: &Tree) -> Option<(String, &'static str)> {
     let Some(file) = tree.file(path) else {
         return Some((format!("there is no {path}"), "correct the path"));
     };
-    let name = name?;
+    let of_matrix = id.chars().nth(1).is_some_and(|second| second.is_ascii_digit()) && !id.contains('-');
+    let Some(name) = name else {
+        return of_matrix.then(|| (format!("{path} is no test"), "name what is in it that shows this"));
+    };
+    if file.source.is_none() {
+        return of_others(name, file);
+    }
     let Some(function) = Function::find(tree, file, name) else {
         return Some((format!("there is no {name} in {path}"), "correct its name"));
     };
@@ -99,9 +107,21 @@ fn of_test(id: &str, by: &str, tree: &Tree) -> Option<(String, &'static str)> {
     if function.is_ignored {
         return Some((format!("{name} is left out when tests run"), "name one that runs"));
     }
-    let of_matrix = id.chars().nth(1).is_some_and(|second| second.is_ascii_digit()) && !id.contains('-');
     let named = name.split('_').any(|word| is_row(word, id)) || words(&function.doc).any(|word| word == id);
     (of_matrix && !named).then(|| (format!("{name} does not name it"), "name the id in the test or above it"))
+}
+
+/// A check by clients and suites of others: a scenario, in a list of how many of its checks must succeed, or its words in a
+/// script.
+fn of_others(name: &str, file: &File) -> Option<(String, &'static str)> {
+    let is_scenario = |line: &str| {
+        let (scenario, least) = line.split_once(' ')?;
+        (scenario == name).then(|| least.parse::<usize>().ok()).flatten()
+    };
+    let words = format!("\"{name}\"");
+    let is_check = |line: &str| is_scenario(line).map_or_else(|| line.contains(&words), |least| least > 0);
+    let is_there = file.lines().any(|(_, line)| is_check(line));
+    (!is_there).then(|| (format!("there is no check {name:?} in {}", file.path), "correct its words"))
 }
 
 /// Whether a word of a test's name is the id of a row: `K1` is `k1` and `k01`.
@@ -137,6 +157,8 @@ mod tests {
         let tree = Tree::of(&[
             ("conformance/transcripts/rules/rule.txt", rule),
             ("crates/a/tests/t.rs", TESTS),
+            ("suite/all.txt", "# Scenarios\nlists 4\nlater 0\n"),
+            ("others/rig.mjs", "const checks = [[\"lists the tools\", lists]];\n"),
             ("crates/longhaul-store/src/conformance/a.rs", "/// K4.\npub(super) async fn kept() {}"),
             ("crates/longhaul-store/src/conformance/mod.rs", "checks! { a::{kept} }"),
         ]);
@@ -150,6 +172,10 @@ mod tests {
         assert_eq!(of(by, "R2-1", RULE), ["rule does not name it"]);
         assert_eq!(of(by, "R2-01", &RULE.replace('!', ".")), ["rule has no breach"]);
         assert_eq!(of(by, "R2-01", &RULE.replace("pair http", "pair")), ["rule goes over one transport"]);
+        assert_eq!(
+            of(by, "R2-01", &RULE.replace("pair http", "core pair")),
+            ["rule goes over one transport"]
+        );
         assert_eq!(of(by, "R2-01", &RULE.replace("pair http", "http")), [""; 0]);
         assert_eq!(of("by = [\"gone\"]", "R2-01", RULE), ["there is no transcript gone"]);
     }
@@ -167,6 +193,17 @@ mod tests {
         assert_eq!(of(&by("gone"), "R2-01", RULE), ["there is no gone in crates/a/tests/t.rs"]);
         assert_eq!(of("by = [\"crates/longhaul-store/src/conformance/a.rs::kept\"]", "K4", RULE), [""; 0]);
         assert_eq!(of("", "K4", RULE), ["nothing shows it"]);
+    }
+
+    #[test]
+    fn a_check_of_others_is_a_scenario_that_must_succeed_or_stands_in_their_script() {
+        let by = |by: &str| of(&format!("by = [\"{by}\"]"), "X5", RULE);
+        assert_eq!(by("suite/all.txt::lists"), [""; 0]);
+        assert_eq!(by("others/rig.mjs::lists the tools"), [""; 0]);
+        assert_eq!(by("suite/all.txt::later"), ["there is no check \"later\" in suite/all.txt"]);
+        assert_eq!(by("others/rig.mjs::lists"), ["there is no check \"lists\" in others/rig.mjs"]);
+        assert_eq!(by("suite/all.txt"), ["suite/all.txt is no test"]);
+        assert_eq!(of("by = [\"suite/all.txt\"]", "R2-62", RULE), [""; 0]);
     }
 
     #[test]
