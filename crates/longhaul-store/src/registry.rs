@@ -10,9 +10,34 @@ use crate::{Limits, Owner, Quota, StoreError, StoreFuture, Time};
 pub enum Holder<'a> {
     /// A caller's.
     Owner(&'a Owner),
+    /// A caller's, too, but one that can be done without: it is counted apart from the others, up to as many again
+    /// ([`Limits::max_entries_per_owner`]), and refused once half of the room of all is taken. So it takes no room of theirs.
+    Spare(&'a Owner),
     /// The server's own: its keys, what it remembers of no caller in particular.
     Server,
 }
+
+impl Holder<'_> {
+    /// Among whose entries it is kept and counted; the server's own are nobody's.
+    pub(crate) fn account(self) -> Option<Owner> {
+        match self {
+            Holder::Owner(owner) => Some(owner.clone()),
+            Holder::Spare(owner) => {
+                let name = match owner {
+                    Owner::Principal(principal) => principal.as_str(),
+                    Owner::Anonymous => "",
+                };
+                // Whoever's name leaves no room for that has them counted with the others.
+                let spare = Owner::principal(format!("{SPARE}{name}"));
+                Some(spare.unwrap_or_else(|_| owner.clone()))
+            }
+            Holder::Server => None,
+        }
+    }
+}
+
+/// How the names of accounts begin in which entries are that can be done without.
+const SPARE: &str = "spare\0";
 
 /// Which entry: whose, of what kind, and its name among those.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -36,6 +61,12 @@ impl<'a> EntryKey<'a> {
     #[must_use]
     pub fn of(owner: &'a Owner, kind: &'a str, name: &'a str) -> Self {
         Self { holder: Holder::Owner(owner), kind, name }
+    }
+
+    /// An entry of a caller that can be done without.
+    #[must_use]
+    pub fn spare(owner: &'a Owner, kind: &'a str, name: &'a str) -> Self {
+        Self { holder: Holder::Spare(owner), kind, name }
     }
 
     /// An entry of the server's own.
@@ -218,11 +249,18 @@ pub(crate) fn check(key: EntryKey<'_>, value: Option<Value<'_>>, limits: &Limits
 }
 
 impl Limits {
-    /// Refuses one more entry where there are these already; `own` are the caller's, unless it is the server itself.
-    pub(crate) fn admit_entry(&self, own: Option<u64>, all: u64) -> Result<(), StoreError> {
+    /// How many entries there may be in all for one more of that account, if it is anybody's, to be made.
+    pub(crate) fn max_entries_beside(&self, account: Option<&Owner>) -> u64 {
+        let is_spare = |account: &&Owner| matches!(account, Owner::Principal(principal) if principal.as_str().starts_with(SPARE));
+        if account.filter(is_spare).is_some() { self.max_entries / 2 } else { self.max_entries }
+    }
+
+    /// Refuses one more entry of an account where there are these already; `own` are its, unless it is the server itself.
+    pub(crate) fn admit_entry(&self, account: Option<&Owner>, own: u64, all: u64) -> Result<(), StoreError> {
+        let own = if account.is_some() { own } else { 0 };
         let quotas = [
-            (Quota::EntriesPerOwner, own.unwrap_or(0), self.max_entries_per_owner),
-            (Quota::Entries, all, self.max_entries),
+            (Quota::EntriesPerOwner, own, self.max_entries_per_owner),
+            (Quota::Entries, all, self.max_entries_beside(account)),
         ];
         match quotas.into_iter().find(|(_, found, limit)| found >= limit) {
             Some((what, _, limit)) => Err(StoreError::Overloaded { what, limit }),

@@ -100,9 +100,10 @@ pub struct Limits {
     pub max_event_bytes: u64,
     /// Bytes of one entry of the registry. Default 64 KiB.
     pub max_entry: usize,
-    /// Entries of one principal, or of all anonymous callers together. Default 10,000.
+    /// Entries of one principal, or of all anonymous callers together, and as many again of those that can be done without
+    /// ([`Holder::Spare`](crate::Holder::Spare)). Default 10,000.
     pub max_entries_per_owner: u64,
-    /// Entries in all. Default 1,000,000.
+    /// Entries in all; those that can be done without take half of this room at most. Default 1,000,000.
     pub max_entries: u64,
 }
 

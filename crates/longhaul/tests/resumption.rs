@@ -538,6 +538,27 @@ async fn a_session_that_cannot_be_gone_on_with_now_is_not_said_to_be_unknown() {
 }
 
 #[tokio::test]
+async fn that_sessions_are_one_nodes_alone_for_want_of_room_is_said_once_with_what_to_do() {
+    let log = longhaul_test::Log::of_this_thread();
+    let mut settings = Settings::default();
+    settings.limits.max_entries_per_owner = 1;
+    let store = Memory::with(settings, Arc::new(SystemClock::new()));
+    let node = async || Host::start(Options::default().shared_sessions(store.another_node())).await;
+    let (one, other) = (node().await, node().await);
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        sessions.push(one.initialize("2025-11-25").await);
+    }
+    for (session, elsewhere) in sessions.iter().zip([200, 404, 404]) {
+        assert_eq!((one.ask(session).await, other.ask(session).await), (200, elsewhere));
+    }
+    let said = log.text();
+    let warned: Vec<_> = said.lines().filter(|line| line.contains("WARN")).collect();
+    let [warned] = &warned[..] else { panic!("{warned:?}") };
+    assert!(warned.contains("entries of this caller") && warned.contains("DELETE"), "{warned}");
+}
+
+#[tokio::test]
 async fn a_session_that_is_used_is_looked_for_often_and_written_rarely() {
     let idle = Duration::from_secs(3);
     let [(one, link), _] = linked_nodes(|| Options::default().session_idle(idle)).await;

@@ -335,6 +335,7 @@ pub const REGISTRY_CHECKS: &[Check<dyn Registry>] = checks! {
         a_swap_happens_only_from_what_was_seen,
         swaps_that_race_have_one_winner,
         entries_are_bounded,
+        entries_that_can_be_spared_take_no_room_of_others,
         an_entry_too_large_is_refused,
         a_sweep_takes_no_more_entries_than_asked,
     }

@@ -190,6 +190,40 @@ pub(super) async fn entries_are_bounded(backend: &dyn Backend<Entries>) {
     }
 }
 
+pub(super) async fn entries_that_can_be_spared_take_no_room_of_others(backend: &dyn Backend<Entries>) {
+    let mut settings = Settings::default();
+    (settings.limits.max_entries_per_owner, settings.limits.max_entries) = (2, 6);
+    let one = one_with(backend, settings);
+    let (ann, bob, nobody) = (ann(), bob(), Owner::Anonymous);
+    let put = async |key| one.store.put(key, Value::lasting(b"x", MINUTE)).await;
+    let assert_refused = |result: Result<Entry, StoreError>, quota| {
+        assert!(matches!(&result, Err(StoreError::Overloaded { what, .. }) if *what == quota), "{result:?}");
+    };
+    put(EntryKey::spare(&ann, "k", "1")).await.unwrap();
+    assert_eq!(entry(&*one.store, EntryKey::of(&ann, "k", "1")).await, None, "they are apart");
+    let kept = one.store.names(Holder::Spare(&ann), "k", None, 10).await.unwrap();
+    assert_eq!(kept, ["1"]);
+    put(EntryKey::spare(&ann, "k", "2")).await.unwrap();
+    assert_refused(put(EntryKey::spare(&ann, "k", "3")).await, Quota::EntriesPerOwner);
+    put(EntryKey::of(&ann, "k", "1")).await.expect("it has its room still");
+    // Half of the room of all is taken.
+    assert_refused(put(EntryKey::spare(&bob, "k", "1")).await, Quota::Entries);
+    put(EntryKey::of(&ann, "k", "2")).await.unwrap();
+    put(EntryKey::of(&bob, "k", "1")).await.unwrap();
+    put(EntryKey::of(&nobody, "k", "1")).await.unwrap();
+    assert_refused(put(EntryKey::of_server("k", "1")).await, Quota::Entries);
+
+    one.deployment.advance(MINUTE);
+    assert_eq!(one.store.sweep_entries(10).await.unwrap(), 6);
+    put(EntryKey::spare(&ann, "k", "4")).await.expect("what is gone gives its room back");
+    put(EntryKey::spare(&ann, "k", "5")).await.unwrap();
+    assert_refused(put(EntryKey::spare(&ann, "k", "6")).await, Quota::EntriesPerOwner);
+    let found = entry(&*one.store, EntryKey::spare(&ann, "k", "4")).await.expect("it was made");
+    let gone = one.store.compare_and_set(EntryKey::spare(&ann, "k", "4"), Some(found.version), None).await;
+    assert!(gone.unwrap().is_done());
+    put(EntryKey::spare(&ann, "k", "6")).await.unwrap();
+}
+
 pub(super) async fn an_entry_too_large_is_refused(backend: &dyn Backend<Entries>) {
     let mut settings = Settings::default();
     settings.limits.max_entry = backend.kept(Payload::Entry, 10);

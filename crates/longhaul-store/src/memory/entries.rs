@@ -14,7 +14,7 @@ pub(super) struct Entries {
     version: u64,
 }
 
-/// The holder, where `None` is the server; the kind and the name.
+/// The holder's account, where `None` is the server; the kind and the name.
 type Key = (Option<Owner>, Box<str>, Box<str>);
 
 impl Entries {
@@ -96,8 +96,9 @@ impl Entries {
     }
 
     fn admit(&self, key: &Key, limits: &Limits) -> Result<(), StoreError> {
-        let count_of = |owner| self.count_of.get(owner).copied().unwrap_or(0);
-        limits.admit_entry(key.0.as_ref().map(count_of), self.entries.len() as u64)
+        let account = key.0.as_ref();
+        let own = account.and_then(|owner| self.count_of.get(owner)).copied().unwrap_or(0);
+        limits.admit_entry(account, own, self.entries.len() as u64)
     }
 
     fn remove(&mut self, key: &Key) {
@@ -116,9 +117,5 @@ impl Entries {
 }
 
 fn owned(key: EntryKey<'_>) -> Key {
-    let owner = match key.holder {
-        Holder::Owner(owner) => Some(owner.clone()),
-        Holder::Server => None,
-    };
-    (owner, key.kind.into(), key.name.into())
+    (key.holder.account(), key.kind.into(), key.name.into())
 }

@@ -96,7 +96,7 @@ impl Tx {
     /// Charges a holder for one more entry, if there is room.
     pub(super) async fn charge_entry(&mut self, owner: Option<&Owner>) -> Result<(), Fault> {
         let (own, all) = self.taken(owner.unwrap_or(&Owner::Anonymous), 1, 3).await?;
-        self.settings().limits.admit_entry(owner.map(|_| own), all)?;
+        self.settings().limits.admit_entry(owner, own, all)?;
         self.count_entry(owner, 1);
         Ok(())
     }

@@ -90,8 +90,7 @@ pub(super) struct Named {
 
 impl Named {
     pub(super) fn of(key: EntryKey<'_>) -> Self {
-        let owner = keys::holder_word(key.holder).cloned();
-        Self { owner, kind: key.kind.to_owned(), name: key.name.to_owned() }
+        Self { owner: key.holder.account(), kind: key.kind.to_owned(), name: key.name.to_owned() }
     }
 
     fn holder(&self) -> Holder<'_> {
@@ -169,7 +168,8 @@ impl Change {
         args.push(bytes);
         args.push(ends.map_or_else(|| "inf".to_owned(), |at| at.unix_ms().to_string()).into_bytes());
         args.push(limits.max_entries_per_owner.to_string().into_bytes());
-        args.push(limits.max_entries.to_string().into_bytes());
+        let most = limits.max_entries_beside(self.key.owner.as_ref());
+        args.push(most.to_string().into_bytes());
         let keys = [
             self.key.row(site),
             site.keys.names(self.key.holder(), &self.key.kind),
@@ -185,14 +185,8 @@ impl Change {
             Some("done") => Ok(Swap::Done(entry.map(stored).transpose()?.flatten())),
             Some("found") => Ok(Swap::Found(entry.map(stored).transpose()?.flatten())),
             _ => {
-                // Nobody counts the server's own.
-                let own = self.key.owner.as_ref().map(|_| u64::MAX);
-                let is_own =
-                    own.is_some()
-                        && fields.first().map(int).transpose()?.flatten().is_some_and(|own| {
-                            u64::try_from(own).unwrap_or(0) >= limits.max_entries_per_owner
-                        });
-                limits.admit_entry(own.filter(|_| is_own), u64::MAX)?;
+                let own = fields.first().map(int).transpose()?.flatten().unwrap_or(0);
+                limits.admit_entry(self.key.owner.as_ref(), u64::try_from(own).unwrap_or(0), u64::MAX)?;
                 Err(damaged("an answer of a script"))
             }
         }

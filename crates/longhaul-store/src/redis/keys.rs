@@ -90,7 +90,7 @@ impl Keys {
 
     /// The names of a holder's entries of one kind: a sorted set.
     pub(super) fn names(&self, holder: Holder<'_>, kind: &str) -> String {
-        format!("{}names:{}", self.tag, word(&(holder_word(holder), kind)))
+        format!("{}names:{}", self.tag, word(&(holder.account(), kind)))
     }
 }
 
@@ -101,14 +101,7 @@ pub(super) fn stream(stream: Stream<'_>) -> String {
 
 /// What an entry is called among all.
 pub(super) fn entry(key: EntryKey<'_>) -> String {
-    word(&(holder_word(key.holder), key.kind, key.name))
-}
-
-pub(super) fn holder_word(holder: Holder<'_>) -> Option<&Owner> {
-    match holder {
-        Holder::Owner(owner) => Some(owner),
-        Holder::Server => None,
-    }
+    word(&(key.holder.account(), key.kind, key.name))
 }
 
 /// As JSON, in which no two different ones are the same.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::{EntryKey, Holder, Owner, Value};
+use crate::{EntryKey, Owner, Value};
 
 /// A key, which outlives whoever asked by it.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
+    /// Its account.
     pub(crate) owner: Option<Owner>,
     pub(crate) kind: String,
     pub(crate) name: String,
@@ -14,11 +15,7 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn of(key: EntryKey<'_>) -> Self {
-        let owner = match key.holder {
-            Holder::Owner(owner) => Some(owner.clone()),
-            Holder::Server => None,
-        };
-        Self { owner, kind: key.kind.to_owned(), name: key.name.to_owned() }
+        Self { owner: key.holder.account(), kind: key.kind.to_owned(), name: key.name.to_owned() }
     }
 }
 

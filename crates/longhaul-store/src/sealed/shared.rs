@@ -77,10 +77,7 @@ impl Sealing {
 
 /// No two entries have the same.
 fn name(key: EntryKey<'_>) -> String {
-    let owner = match key.holder {
-        Holder::Server => "server".to_owned(),
-        Holder::Owner(owner) => of(owner),
-    };
+    let owner = key.holder.account().map_or_else(|| "server".to_owned(), |account| of(&account));
     format!("{}:{}{}:{owner}{}", key.kind.len(), key.kind, owner.len(), key.name)
 }
 

@@ -72,7 +72,8 @@ impl Registry for Sqlite {
     ) -> StoreFuture<'a, Vec<String>> {
         let limit = signed(limit.min(EntryKey::LONGEST_NAMES) as u64);
         self.read_with(move |conn, site| {
-            let (is_own, owner) = self::holder(holder);
+            let account = holder.account();
+            let (is_own, owner) = columns(account.as_ref());
             conn.prepare_cached(sql::NAMES)
                 .and_then(|mut statement| {
                     let values = params![is_own, owner, kind, after, site.clock.now().unix_ms(), limit];
@@ -93,7 +94,8 @@ impl Registry for Sqlite {
 }
 
 pub(super) fn read(conn: &Connection, site: &Site, key: EntryKey<'_>) -> Result<Option<Entry>, StoreError> {
-    let (is_own, owner) = holder(key.holder);
+    let account = key.holder.account();
+    let (is_own, owner) = columns(account.as_ref());
     conn.prepare_cached(sql::ENTRY)
         .and_then(|mut statement| {
             statement.query_row(params![is_own, owner, key.kind, key.name], stored).optional()
@@ -102,11 +104,8 @@ pub(super) fn read(conn: &Connection, site: &Site, key: EntryKey<'_>) -> Result<
         .map_err(|error| site.error("reading an entry", error))
 }
 
-fn holder(holder: Holder<'_>) -> (bool, &str) {
-    match holder {
-        Holder::Owner(owner) => (true, encode_owner(owner)),
-        Holder::Server => (false, ""),
-    }
+fn columns(account: Option<&Owner>) -> (bool, &str) {
+    account.map_or((false, ""), |owner| (true, encode_owner(owner)))
 }
 
 fn stored(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, Entry)> {
@@ -117,7 +116,7 @@ fn stored(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, Entry)> {
 
 /// The row of an entry, be it past its time.
 fn find(tx: &Tx<'_>, key: &Key) -> Result<Option<(i64, Entry)>, StoreError> {
-    let (is_own, owner) = holder(key.owner.as_ref().map_or(Holder::Server, Holder::Owner));
+    let (is_own, owner) = columns(key.owner.as_ref());
     tx.prepare(sql::ENTRY)?
         .query_row(params![is_own, owner, key.kind, key.name], stored)
         .optional()
@@ -134,7 +133,7 @@ fn set(tx: &mut Tx<'_>, key: &Key, found: Option<(i64, Entry)>, value: &Bytes) -
     match found {
         Some((ord, _)) => tx.execute(sql::UPDATE_ENTRY, params![ord, number, expires_at, value.bytes])?,
         None => {
-            let (is_own, owner) = holder(key.owner.as_ref().map_or(Holder::Server, Holder::Owner));
+            let (is_own, owner) = columns(key.owner.as_ref());
             let values = params![is_own, owner, key.kind, key.name, number, expires_at, value.bytes];
             tx.execute(sql::ADD_ENTRY, values)?
         }

@@ -505,7 +505,7 @@ impl<'a> Tx<'a> {
     /// Charges a holder for one more entry, if there is room.
     pub(super) fn charge_entry(&mut self, owner: Option<&Owner>) -> Result<(), StoreError> {
         let own = owner.map(|owner| self.account(owner).map(|account| account.entries)).transpose()?;
-        self.settings().limits.admit_entry(own, self.ledger.totals.entries)?;
+        self.settings().limits.admit_entry(owner, own.unwrap_or(0), self.ledger.totals.entries)?;
         if let Some(owner) = owner {
             self.change_account(owner)?.entries += 1;
         }

@@ -3,7 +3,7 @@
 //! A stream is cut at fixed places into pieces. The one that still grows is an entry of its own, put anew once a second at most; each that is
 //! full goes into the next of [`PLACES`] entries, round and round, so that what has been kept is always the newest. Whoever puts a full piece
 //! again puts the same, and the last one is only ever replaced by one that goes further: a node that takes a run over, and one that has not
-//! noticed yet, do each other no harm.
+//! noticed yet, do each other no harm. They can be done without, so that however much is written, it takes the room of nothing else.
 
 mod piece;
 mod writer;
@@ -150,7 +150,7 @@ impl Copied<'_> {
     }
 
     fn key<'k>(&'k self, name: &'k str) -> EntryKey<'k> {
-        EntryKey::of(self.owner, KIND, name)
+        EntryKey::spare(self.owner, KIND, name)
     }
 }
 
@@ -168,7 +168,7 @@ const KIND: &str = "output";
 
 #[cfg(test)]
 mod tests {
-    use longhaul::store::{Json, Memory, NewTask, TaskId};
+    use longhaul::store::{Json, Memory, NewTask, Settings, SystemClock, TaskId};
 
     use super::*;
 
@@ -202,5 +202,28 @@ mod tests {
         let place = Place { tasks: Arc::<Memory>::clone(&store), registry: store };
         let of_bob = Copied { place: &place, owner: &bob, task: "t", stream: Stream::Stdout };
         assert!(of_bob.last().await.unwrap().is_none(), "and another owner");
+    }
+
+    #[tokio::test]
+    async fn copies_leave_their_owners_sessions_their_room() {
+        let mut settings = Settings::default();
+        settings.limits.max_entries_per_owner = 2;
+        let store = Arc::new(Memory::with(settings, Arc::new(SystemClock::new())));
+        let place = Place { tasks: Arc::<Memory>::clone(&store), registry: Arc::<Memory>::clone(&store) };
+        let ann = Owner::principal("ann").unwrap();
+        let put = async |task| {
+            let copied = Copied { place: &place, owner: &ann, task, stream: Stream::Stdout };
+            copied.put_last(&Piece { start: 0, is_end: true, text: b"all".to_vec() }, None).await
+        };
+        put("1").await.unwrap();
+        put("2").await.unwrap();
+        assert!(
+            matches!(put("3").await, Err(StoreError::Overloaded { .. })),
+            "they have a bound of their own"
+        );
+        for name in ["1", "2"] {
+            let session = EntryKey::of(&ann, "session", name);
+            Registry::put(&*store, session, Value::lasting(b"x", KEPT)).await.unwrap();
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! Sessions that other nodes go on with. What a handshake has settled is an entry of its principal's in what nodes share,
 //! for as long as the session is used at any of them; whoever is asked for one that it does not have looks there.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderValue, Response, StatusCode, header};
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_tasks::store::{Entry, EntryKey, Owner, Registry, StoreError, Swap, Value};
+use tokio::time::Instant;
 
 use super::answer::{Body, no_room, refusal, text};
 use super::session::{Session, Sessions, owner_of};
@@ -19,6 +20,8 @@ use crate::server::{Caller, Party};
 pub(super) struct Shared {
     registry: Arc<dyn Registry>,
     idle: Duration,
+    /// When it was last said that there is no room for sessions.
+    told_full: Mutex<Option<Instant>>,
 }
 
 /// What the entries are.
@@ -34,12 +37,15 @@ const ENDED: &[u8] = b"";
 /// How often a node looks whether a session that it has was ended at another.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
+/// How often it is said that there is no room for sessions.
+const TOLD_FULL_EVERY: Duration = Duration::from_secs(3600);
+
 /// How many entries are swept at once.
 const SWEEP: usize = 100;
 
 impl Shared {
     pub(super) fn new(registry: Arc<dyn Registry>, idle: Duration) -> Self {
-        Self { registry, idle }
+        Self { registry, idle, told_full: Mutex::default() }
     }
 
     /// Lets other nodes find the session from now on, of which they share what was `found`; but if it has been ended at one
@@ -69,9 +75,7 @@ impl Shared {
             // Another node has just said that it is used.
             Ok(Swap::Found(_)) => {}
             // It goes on here, and nowhere else.
-            Err(error @ StoreError::Overloaded { .. }) => {
-                tracing::debug!(%error, "a session is this node's alone")
-            }
+            Err(error @ StoreError::Overloaded { .. }) => self.tell_full(&error),
             Err(error) => {
                 report("kept for other nodes", &error);
                 return !matches!(error, StoreError::Unreachable { .. });
@@ -134,6 +138,20 @@ impl Shared {
                 Err(error) => return tracing::warn!(%error, "sessions that are over wait for the next sweep"),
             }
         }
+    }
+
+    /// Says that sessions are lost with this node, and what to do; not of each.
+    fn tell_full(&self, error: &StoreError) {
+        let mut told = self.told_full.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_some_and(|told| told.elapsed() < TOLD_FULL_EVERY) {
+            return tracing::debug!(%error, "a session is this server's alone");
+        }
+        *told = Some(Instant::now());
+        tracing::warn!(
+            %error,
+            "a session is this server's alone, and so may be others: no other server can go on with it. Have clients end the \
+             sessions that they are done with (DELETE), keep the requests of each at one server, or raise that limit at all of them"
+        );
     }
 
     /// How long an entry must last whose session is used no more. Whoever looks after it does so now and then.
