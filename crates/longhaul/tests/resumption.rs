@@ -659,3 +659,41 @@ async fn sessions_are_observed_from_start_to_end() {
     }
     assert_eq!(*notes.0.lock().unwrap(), expected, "nobody had to ask for the idle one to end");
 }
+
+#[tokio::test]
+async fn a_call_whose_node_is_gone_is_lost_and_answered_once_though_the_node_comes_back() {
+    let [(one, link), (other, _)] = linked_nodes(Options::default).await;
+    let session = one.initialize("2025-11-25").await;
+    one.may_go_on.add_permits(1);
+    let mut stream = one.call(&session, "steps").await;
+    let (primed, _) = stream.next().await.unwrap();
+    assert_eq!(other.ask(&session).await, 200);
+    // As far as the others can see it is gone.
+    link.is_cut.store(true, Ordering::SeqCst);
+    let resumed = other.resume(&session, &primed).await.rest().await;
+    let [(_, step), (_, lost)] = &resumed[..] else { panic!("{resumed:?}") };
+    assert_eq!((&step["params"]["progress"], &lost["id"]), (&json!(1.0), &json!(1)));
+    assert_eq!(lost["error"]["data"]["reason"], "worker_lost", "{lost}");
+    link.is_cut.store(false, Ordering::SeqCst);
+    one.may_go_on.add_permits(2);
+    let rest = stream.rest().await;
+    assert_eq!(steps_of(&rest), [1.0], "nobody is sent anything by two nodes: {rest:?}");
+    for node in [&one, &other] {
+        assert_eq!(
+            node.resume(&session, &primed).await.rest().await,
+            resumed,
+            "one answer, wherever it is asked for"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_was_noted_of_a_request_is_no_stream() {
+    let [(one, _), (other, _)] = linked_nodes(Options::default).await;
+    let session = one.initialize("2025-11-25").await;
+    let mut stream = one.call(&session, "steps").await;
+    let (primed, _) = stream.next().await.unwrap();
+    for node in [&one, &other] {
+        assert_eq!(node.get(&session, &format!("n{primed}")).await.status().as_u16(), 400);
+    }
+}

@@ -196,7 +196,12 @@ impl Node {
     }
 
     pub(super) async fn in_session(&self, session: &str, method: &str, params: Value) -> Events {
-        let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+        self.in_session_as(7, session, method, params).await
+    }
+
+    /// The same of a request with this id.
+    async fn in_session_as(&self, id: u32, session: &str, method: &str, params: Value) -> Events {
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let request = self.request(reqwest::Method::POST, "ann").header("mcp-session-id", session);
         Events::of(posted(request, &body).await)
     }
@@ -244,6 +249,15 @@ impl Events {
             let chunk = chunk.expect("something is sent in time").ok().flatten()?;
             self.read.push_str(std::str::from_utf8(&chunk).unwrap());
         }
+    }
+
+    /// The messages that are left of it.
+    async fn rest(mut self) -> Vec<Value> {
+        let mut messages = Vec::new();
+        while let Some((_, message)) = self.next().await {
+            messages.push(message);
+        }
+        messages
     }
 
     /// The answer: the one object that it is, or the last that is sent.
@@ -362,13 +376,86 @@ async fn a_session_goes_on_elsewhere(fleet: &Fleet) {
     let resumed = two.resume("ann", &session, &last).await;
     assert_eq!(resumed.status(), 200);
     assert_eq!(resumed.headers()["content-type"], "text/event-stream");
-    drop(resumed);
-    // What waited at the killed node waits at this one: blocking, in the same session, for what goes on.
-    let result = two.in_session(&session, "tasks/result", json!({"taskId": task}));
-    let (result, ()) = tokio::join!(async { result.await.answer().await }, async {
+    // What waited at the killed node waits at this one: on its own stream, and by another in the same session.
+    let mut result = two.in_session_as(8, &session, "tasks/result", json!({"taskId": task})).await;
+    assert_eq!(result.next().await.expect("it waits").1, Value::Null);
+    fs::write(fleet.path().join("go"), "").unwrap();
+    let (resumed, result) = tokio::join!(Events::of(resumed).rest(), result.answer());
+    assert_eq!(result["result"]["content"][0]["text"], "begun\nended\n", "{result}");
+    assert_eq!(resumed.len(), 1, "{resumed:?}");
+    assert_eq!((&resumed[0]["id"], &resumed[0]["result"]), (&json!(7), &result["result"]));
+}
+
+#[tokio::test]
+async fn n9_who_waits_for_a_call_is_answered_at_another_node_when_its_own_is_killed() {
+    whoever_waits_is_answered_elsewhere(&Fleet::new(&format!("{CONFIG}\n{NEVER}"))).await;
+}
+
+#[tokio::test]
+async fn n9_who_waits_for_a_call_is_answered_at_another_node_when_its_own_is_killed_on_redis() {
+    whoever_waits_is_answered_elsewhere(&Fleet::on_redis(&format!("{CONFIG}\n{NEVER}"))).await;
+}
+
+/// What is no task, and so ends with its server.
+const NEVER: &str = r#"
+[tools.linger]
+description = "Take a minute"
+command = ["sleep", "60"]
+task = "never"
+"#;
+
+async fn whoever_waits_is_answered_elsewhere(fleet: &Fleet) {
+    let (one, two) = (fleet.node(&[]), fleet.node(&[]));
+    let session = one.session("ann").await;
+    // One call becomes a task by itself while its caller waits, the other never does.
+    let work = json!({"name": "work", "arguments": {"until": "go"}});
+    let mut work = one.in_session_as(8, &session, "tools/call", work).await;
+    let linger = json!({"name": "linger", "arguments": {}});
+    let mut linger = one.in_session_as(9, &session, "tools/call", linger).await;
+    let (work_last, _) = work.next().await.expect("it begins with an event to come back to");
+    let (linger_last, _) = linger.next().await.expect("so does this");
+    drop(one);
+    let resumed = two.resume("ann", &session, &linger_last).await;
+    let lost = Events::of(resumed).rest().await;
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert_eq!((&lost[0]["id"], &lost[0]["error"]["data"]["reason"]), (&json!(9), &json!("worker_lost")));
+    let resumed = two.resume("ann", &session, &work_last).await;
+    let answered = Events::of(resumed).rest();
+    let (answered, ()) = tokio::join!(answered, async {
         fs::write(fleet.path().join("go"), "").unwrap();
     });
-    assert_eq!(result["result"]["content"][0]["text"], "begun\nended\n", "{result}");
+    assert_eq!(answered.len(), 1, "{answered:?}");
+    let text = &answered[0]["result"]["content"][0]["text"];
+    assert_eq!((&answered[0]["id"], text), (&json!(8), &json!("begun\nended\n")), "{answered:?}");
+    let again = two.resume("ann", &session, &work_last).await;
+    assert_eq!(Events::of(again).rest().await, answered, "it is told again as it was");
+}
+
+#[tokio::test]
+async fn n2_a_node_that_stood_still_does_not_answer_once_more() {
+    let fleet = Fleet::new(CONFIG);
+    let (one, two) = (fleet.node(&[]), fleet.node(&[]));
+    let session = two.session("ann").await;
+    let asked = json!({"name": "work", "arguments": {"until": "go"}, "task": {}});
+    let created = two.in_session(&session, "tools/call", asked).await.answer().await;
+    let task = created["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}"));
+    let mut waiting = one.in_session(&session, "tasks/result", json!({"taskId": task})).await;
+    let (last, _) = waiting.next().await.expect("it begins with an event to come back to");
+    let pid = i32::try_from(one.server.child.id()).ok().and_then(rustix::process::Pid::from_raw).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    let resumed = Events::of(two.resume("ann", &session, &last).await);
+    // It takes some seconds to know that a node is gone.
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    fs::write(fleet.path().join("go"), "").unwrap();
+    let answered = resumed.rest().await;
+    assert_eq!(answered.len(), 1, "{answered:?}");
+    assert_eq!(answered[0]["result"]["content"][0]["text"], "begun\nended\n", "{answered:?}");
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    assert_eq!(waiting.next().await, None, "its own stream ends without an answer");
+    for node in [&one, &two] {
+        let again = Events::of(node.resume("ann", &session, &last).await);
+        assert_eq!(again.rest().await, answered, "wherever it is asked for, the answer is that one");
+    }
 }
 
 const SAY: &str =

@@ -337,6 +337,29 @@ impl Engine {
         hold: Option<Duration>,
         observer: Arc<dyn Observer>,
     ) -> Ticket {
+        self.wait(found, plan, hold, observer, false)
+    }
+
+    /// The same in the place of a process that is gone, for whoever made the call there: [`Ticket::cancel`] ends it wherever it is
+    /// worked on, unless somebody else here waits for it, and its row goes with its end if nobody can ask after that.
+    pub fn wait_on(
+        &self,
+        found: impl Future<Output = Result<Record, Outcome>> + Send + 'static,
+        plan: Plan,
+        hold: Option<Duration>,
+        observer: Arc<dyn Observer>,
+    ) -> Ticket {
+        self.wait(found, plan, hold, observer, true)
+    }
+
+    fn wait(
+        &self,
+        found: impl Future<Output = Result<Record, Outcome>> + Send + 'static,
+        plan: Plan,
+        hold: Option<Duration>,
+        observer: Arc<dyn Observer>,
+        is_own: bool,
+    ) -> Ticket {
         let controls = Controls::default();
         let (waiter, ticket) = Waiter::new(&self.0.runs, controls.clone());
         let hold = hold.map(|hold| self.0.environment.sleep(hold));
@@ -348,7 +371,7 @@ impl Engine {
             observer: Some(observer),
             hold,
             told: None,
-            is_own: false,
+            is_own,
         };
         self.0.environment.spawn(Box::pin(async move {
             match found.await {

@@ -698,7 +698,13 @@ fn outcome_of(outcome: Result<CallToolResult, ErrorObject>) -> Outcome {
 }
 
 /// What the caller of a call that went to the engine is told, which has waited this long; in `rounds` what its task asks.
-fn told(shared: &Shared, cx: &Cx, answer: Answer, waited: Duration, rounds: Option<&TaskRounds>) -> Write {
+pub(super) fn told(
+    shared: &Shared,
+    cx: &Cx,
+    answer: Answer,
+    waited: Duration,
+    rounds: Option<&TaskRounds>,
+) -> Write {
     let drafted = cx.drafted().cloned();
     match answer {
         Answer::Outcome(outcome) if let Some(id) = drafted => match project::answer(&outcome, Some(&id)) {

@@ -16,6 +16,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
+#[cfg(feature = "http")]
+use super::again::Again;
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard};
 use super::ask::courier::deliver;
 use super::ask::{Back, TaskRounds, Topic};
@@ -43,6 +45,7 @@ const WAIT: Duration = Duration::from_secs(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 #[derive(Deserialize, JsonSchema)]
+#[cfg_attr(feature = "http", derive(serde::Serialize))]
 #[serde(deny_unknown_fields)]
 struct Wait {
     /// The task's id, from the result that handed it over.
@@ -51,6 +54,17 @@ struct Wait {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 3600.0))]
     up_to: Option<f64>,
+}
+
+#[cfg(feature = "http")]
+impl Wait {
+    /// Any process that the store is shared with can wait in the place of this one.
+    fn note_again(&self, cx: &Cx) {
+        let call = json!({ "name": Companion::Wait.name(), "arguments": self });
+        if let Some(again) = Again::asked("tools/call", &call) {
+            cx.outlet().found_again(again);
+        }
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -180,7 +194,11 @@ impl Companion {
         let call = Companions { dispatcher: dispatcher.clone(), cx: cx.clone(), poll, rounds };
         match self {
             Self::Wait => match read::<Wait>(arguments) {
-                Ok(wait) => now_or_later(envelope, cx, None, async move { call.wait(wait, back).await }, out),
+                Ok(wait) => {
+                    #[cfg(feature = "http")]
+                    wait.note_again(&cx);
+                    now_or_later(envelope, cx, None, async move { call.wait(wait, back).await }, out)
+                }
                 Err(problem) => self.refuse(&envelope, &problem, out),
             },
             Self::Output => match read::<Output>(arguments) {

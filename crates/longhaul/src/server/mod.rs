@@ -2,6 +2,8 @@
 
 mod address;
 mod adorn;
+#[cfg(feature = "http")]
+mod again;
 mod answer;
 mod ask;
 mod audience;
@@ -82,6 +84,8 @@ use tower_service::Service;
 
 #[cfg(feature = "schema-validation")]
 pub use crate::schema::SchemaError;
+#[cfg(feature = "http")]
+pub(crate) use again::Again;
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
 pub(crate) use answer::{Envelope, Write, contained, refused};
 pub use ask::{Ask, AskError, ByDefault, Elicited, RoundOptions};

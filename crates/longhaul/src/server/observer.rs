@@ -10,6 +10,8 @@ use longhaul_tasks::runner::{Engine, Observed, Observer};
 use longhaul_tasks::store::{self, Record, Scope, TaskId};
 use tokio::sync::oneshot;
 
+#[cfg(feature = "http")]
+use super::again::Again;
 use super::context::Cx;
 use super::outlet::{HeldPush, Push as _};
 use super::told_progress::ToldProgress;
@@ -52,6 +54,23 @@ impl CallObserver {
         let (sender, kept) = oneshot::channel();
         *self.kept.get_mut().unwrap_or_else(PoisonError::into_inner) = Some(sender);
         kept
+    }
+}
+
+#[cfg(feature = "http")]
+impl CallObserver {
+    /// Whoever waits for the call can be answered by any process that the store is shared with from now on.
+    fn note_again(&self, record: &Record) {
+        if !self.cx.is_waited_for() {
+            return;
+        }
+        let again = match self.cx.drafted() {
+            Some(id) => Again::asked("tasks/result", &serde_json::json!({ "taskId": id })),
+            None => Some(Again::followed(record)),
+        };
+        if let Some(again) = again {
+            self.cx.outlet().found_again(again);
+        }
     }
 }
 
@@ -122,6 +141,8 @@ impl Observer for CallObserver {
             match (observed, &self.line) {
                 (Observed::Kept(record), _) => {
                     self.cx.notify_created();
+                    #[cfg(feature = "http")]
+                    self.note_again(record);
                     let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
                     if let Some(kept) = kept {
                         // Its caller may have gone.

@@ -10,7 +10,12 @@ use std::task::{Context, Poll};
 
 use longhaul_proto::connection::Serial;
 use longhaul_proto::jsonrpc::RequestId;
+#[cfg(feature = "http")]
+use tokio::sync::watch;
 use tokio::sync::{mpsc, oneshot};
+
+#[cfg(feature = "http")]
+use super::again::Again;
 
 use super::answer::Answered;
 use super::own_stream::{StreamReceiver, StreamSender, own_stream};
@@ -225,6 +230,9 @@ pub struct OwnStream {
     reader: Option<Waker>,
     /// What carries it on, where its client may lose it and come back.
     carrier: Option<Box<dyn Carrier>>,
+    /// How the answer is come by once more, once somebody knows or asks.
+    #[cfg(feature = "http")]
+    again: Option<watch::Sender<Option<Again>>>,
     closed: bool,
 }
 
@@ -289,6 +297,24 @@ impl Outlet {
         if let Self::Own(stream) = self.it() {
             stream.lock().unwrap_or_else(PoisonError::into_inner).carrier = Some(carrier);
         }
+    }
+
+    /// The answer to an exchange of its own stream is come by once more like this, if its process is gone.
+    #[cfg(feature = "http")]
+    pub(super) fn found_again(&self, again: Again) {
+        if let Self::Own(stream) = self.it() {
+            let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+            if !stream.closed {
+                stream.again().send_replace(Some(again));
+            }
+        }
+    }
+
+    /// How the answer is come by once more, as far as that is known, from now on.
+    #[cfg(feature = "http")]
+    pub(crate) fn watch_again(&self) -> Option<watch::Receiver<Option<Again>>> {
+        let Self::Own(stream) = self.it() else { return None };
+        Some(stream.lock().unwrap_or_else(PoisonError::into_inner).again().subscribe())
     }
 
     /// Whether a message sent now would be heard now, as far as that is known.
@@ -420,6 +446,11 @@ impl Outlet {
 }
 
 impl OwnStream {
+    #[cfg(feature = "http")]
+    fn again(&mut self) -> &watch::Sender<Option<Again>> {
+        self.again.get_or_insert_with(|| watch::channel(None).0)
+    }
+
     fn open(&mut self) -> Option<&StreamSender> {
         if self.closed {
             return None;

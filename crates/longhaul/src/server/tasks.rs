@@ -13,6 +13,8 @@ use longhaul_tasks::project;
 use longhaul_tasks::runner::Engine;
 use longhaul_tasks::store::{Answered, Dialect as Door, Owner, Record, Reply, Scope, StoreError, TaskId};
 
+#[cfg(feature = "http")]
+use super::again::Again;
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard};
 use super::ask::courier::deliver_result;
 use super::call::missing_tasks;
@@ -49,6 +51,12 @@ pub(super) fn answer(
         cx: cx.clone(),
     };
     if method == Method::TaskResult {
+        #[cfg(feature = "http")]
+        if let Ok(asked) = &asked
+            && let Some(again) = Again::asked("tasks/result", &serde_json::json!({ "taskId": asked.id }))
+        {
+            cx.outlet().found_again(again);
+        }
         return now_or_later(envelope, cx.clone(), None, waited_for(request, asked, drafted, cx), out);
     }
     let answer =

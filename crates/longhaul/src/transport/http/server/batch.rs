@@ -14,6 +14,7 @@ use super::Endpoint;
 use super::answer::{Body, empty, json, refusal};
 use super::legacy::{Started, start, stream};
 use super::session::Session;
+use super::stream::Begun;
 use crate::server::{Answered, Caller, Outgoing, StreamReceiver, own_stream};
 use crate::wire::{self, By};
 
@@ -52,7 +53,7 @@ pub(super) async fn answer(
         return json(&endpoint.options, Answered::Result, join_batch(&answers));
     }
     if accept.events && endpoint.options.sessions {
-        return stream(endpoint, session, None, joined(answers, running)).await;
+        return stream(endpoint, session, Begun::of(joined(answers, running))).await;
     }
     let mut rest = joined(Vec::new(), running);
     while let Some(message) = rest.recv().await {

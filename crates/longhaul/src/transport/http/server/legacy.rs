@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderValue, Response, StatusCode};
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::http::Accept;
-use longhaul_proto::jsonrpc::{self, Code, ErrorObject, Notification, Request, RequestId};
+use longhaul_proto::jsonrpc::{self, Code, ErrorObject, Message, Notification, Request, RequestId};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 
@@ -13,12 +13,16 @@ use super::answer::{
     Body, Reply, Source, answer_with, empty, events, json, no_room, of_session, refusal, status_for, text,
 };
 use super::head::Head;
+use super::notes::Note;
 use super::route::{SESSION_ID, not_allowed};
 use super::session::{Session, StreamCarrier};
-use super::stream::Stream;
+use super::stream::{Begun, GoOn, Stream};
 use super::{Endpoint, RETRY_AFTER};
 use crate::driver::Exchanges;
-use crate::server::{Answered, Caller, Cx, Dispatched, Outgoing, Outlet, Party, StreamReceiver, own_stream};
+use crate::server::{
+    Again, Answered, Caller, Cx, Dispatched, Exchange, Outgoing, Outlet, Party, StreamReceiver,
+};
+use crate::wire::{self, By};
 
 /// How many messages may wait in a session's own stream; more are lost.
 const STREAM_BOUND: usize = 64;
@@ -63,11 +67,12 @@ pub(super) fn answer<'a>(
     match start(endpoint, &session, caller, request, meta) {
         Ok(Started::Answered(Answered::Result, out)) if streams && endpoint.options.always_stream => {
             let first = Some(Outgoing::pushed(out));
-            Reply::later(async move { stream(endpoint, &session, first, own_stream(1).1).await })
+            Reply::later(async move { stream(endpoint, &session, Begun { first, ..Begun::nothing() }).await })
         }
         Ok(Started::Answered(answered, out)) => Reply::Now(json(&endpoint.options, answered, out)),
         Ok(Started::Running(Some(receiver), call)) if streams => {
-            Reply::later(async move { stream_later(endpoint, &session, receiver, call).await })
+            let id = request.id.clone();
+            Reply::later(async move { stream_later(endpoint, &session, id, receiver, call).await })
         }
         Ok(Started::Running(receiver, _)) => {
             let mut accept = accept;
@@ -82,6 +87,7 @@ pub(super) fn answer<'a>(
 async fn stream_later(
     endpoint: &Endpoint,
     session: &Session,
+    id: RequestId,
     mut receiver: StreamReceiver,
     call: Cx,
 ) -> Response<Body> {
@@ -98,20 +104,17 @@ async fn stream_later(
     };
     let (stream, kept) = Stream::new();
     call.outlet().carried_by(StreamCarrier::of(&stream));
+    let noting = session.streams().nodes().map(|nodes| nodes.owe(id, call.outlet().watch_again()));
     drop(call);
-    let priming = session.streams().open(stream, session.primes_streams(), first, receiver).await;
+    let begun = Begun { first, rest: receiver, noting };
+    let priming = session.streams().open(stream, session.primes_streams(), begun).await;
     events(options, Source::Kept(kept), priming)
 }
 
 /// Answers with a stream of the session, which its client can come back to.
-pub(super) async fn stream(
-    endpoint: &Endpoint,
-    session: &Session,
-    first: Option<Outgoing>,
-    rest: StreamReceiver,
-) -> Response<Body> {
+pub(super) async fn stream(endpoint: &Endpoint, session: &Session, begun: Begun) -> Response<Body> {
     let (stream, kept) = Stream::new();
-    let priming = session.streams().open(stream, session.primes_streams(), first, rest).await;
+    let priming = session.streams().open(stream, session.primes_streams(), begun).await;
     events(&endpoint.options, Source::Kept(kept), priming)
 }
 
@@ -119,7 +122,7 @@ pub(super) async fn stream(
 async fn push_stream(endpoint: &Endpoint, session: &Session) -> Response<Body> {
     let (stream, kept) = Stream::for_pushes();
     let pushed = session.open_push(Arc::clone(&stream), STREAM_BOUND);
-    let priming = session.streams().open(stream, session.primes_streams(), None, pushed).await;
+    let priming = session.streams().open(stream, session.primes_streams(), Begun::of(pushed)).await;
     standing(session, events(&endpoint.options, Source::Kept(kept), priming))
 }
 
@@ -183,6 +186,20 @@ pub(super) fn start(
     request: &Request<'_>,
     meta: RequestMeta<'_>,
 ) -> Result<Started, ErrorObject> {
+    let dispatch =
+        |exchange: Exchange<'_, '_>, out: &mut Vec<u8>| endpoint.dispatcher.dispatch(exchange, out);
+    start_by(endpoint, session, caller, request, meta, dispatch)
+}
+
+/// The same of a request that is answered by `dispatch`.
+fn start_by(
+    endpoint: &Arc<Endpoint>,
+    session: &Arc<Session>,
+    caller: Caller,
+    request: &Request<'_>,
+    meta: RequestMeta<'_>,
+    dispatch: impl FnOnce(Exchange<'_, '_>, &mut Vec<u8>) -> Dispatched,
+) -> Result<Started, ErrorObject> {
     let (serial, mut exchange) = session.lock().exchanges.admit(request, meta, caller)?;
     let place = match endpoint.place(exchange.method) {
         Ok(place) => place,
@@ -194,7 +211,7 @@ pub(super) fn start(
     exchange.outlet = Outlet::own();
     exchange.push = Some(session.push());
     let mut out = Vec::with_capacity(512);
-    match endpoint.dispatcher.dispatch(exchange, &mut out) {
+    match dispatch(exchange, &mut out) {
         Dispatched::Answered(answered) => {
             session.answered(&request.id, serial);
             Ok(Started::Answered(of_session(answered), out))
@@ -219,6 +236,61 @@ pub(super) fn start(
             Ok(Started::Running(receiver, call))
         }
     }
+}
+
+/// What goes on with a request of the session whose node is gone: what was noted of it is done in its place, and if nothing
+/// can be, its caller is told that it is lost.
+fn go_on(endpoint: &Arc<Endpoint>, session: &Arc<Session>, caller: &Caller) -> GoOn {
+    let (endpoint, session, caller) = (Arc::clone(endpoint), Arc::clone(session), caller.clone());
+    Box::new(move |note, stream| {
+        let nodes = session.streams().nodes();
+        match start_again(&endpoint, &session, caller, note) {
+            Ok(Started::Running(Some(rest), call)) => {
+                call.outlet().carried_by(StreamCarrier::of(stream));
+                let noting = nodes.map(|nodes| nodes.owe(note.id.clone(), call.outlet().watch_again()));
+                Begun { first: None, rest, noting }
+            }
+            // Its stream was taken, or its caller has left.
+            Ok(Started::Running(None, _)) => Begun::nothing(),
+            Ok(Started::Answered(_, out)) => Begun { first: Some(Outgoing::pushed(out)), ..Begun::nothing() },
+            Err(error) => {
+                let mut out = Vec::with_capacity(160);
+                wire::refuse(By::Server, &mut out, Some(&note.id), &error);
+                Begun { first: Some(Outgoing::pushed(out)), ..Begun::nothing() }
+            }
+        }
+    })
+}
+
+fn start_again(
+    endpoint: &Arc<Endpoint>,
+    session: &Arc<Session>,
+    caller: Caller,
+    note: &Note,
+) -> Result<Started, ErrorObject> {
+    let asked = |method: &str, params: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":0,"method":"{method}","params":{params}}}"#)
+    };
+    let (text, followed) = match &note.again {
+        None => return Err(lost()),
+        Some(Again::Asked { method, params }) => (asked(method, params.get()), None),
+        Some(Again::Followed { task, tool }) => (asked("tools/call", "{}"), Some((task, tool))),
+    };
+    let Ok(Message::Request(mut request)) = Message::decode(text.as_bytes(), &endpoint.options.limits) else {
+        return Err(lost());
+    };
+    request.id = note.id.clone();
+    let dispatch = |exchange: Exchange<'_, '_>, out: &mut Vec<u8>| match followed {
+        None => endpoint.dispatcher.dispatch(exchange, out),
+        Some((task, tool)) => endpoint.dispatcher.follow(exchange, (task, tool), out),
+    };
+    start_by(endpoint, session, caller, &request, RequestMeta::default(), dispatch)
+}
+
+/// What is said of a call that was its node's alone, which is gone.
+fn lost() -> ErrorObject {
+    let message = "the server that ran this call is gone, and nothing says how far it came: see what it has done before calling again";
+    ErrorObject::internal(message).with_data(&serde_json::json!({ "reason": "worker_lost" }))
 }
 
 /// The stream of a call, which ends with the call's answer or without one.
@@ -274,7 +346,7 @@ const NOT_KEPT: &str =
 /// The stream for what belongs to no request; or, to a client that says which event it had last, the rest of the
 /// stream that was in.
 pub(super) async fn open_stream(
-    endpoint: &Endpoint,
+    endpoint: &Arc<Endpoint>,
     caller: &Caller,
     session_id: Option<&str>,
     last_event: Option<&str>,
@@ -288,7 +360,7 @@ pub(super) async fn open_stream(
     };
     match last_event {
         None => push_stream(endpoint, &session).await,
-        Some(last) => match session.resume(last, STREAM_BOUND).await {
+        Some(last) => match session.resume(last, STREAM_BOUND, go_on(endpoint, &session, caller)).await {
             Some(rest) => standing(&session, events(&endpoint.options, Source::Kept(rest), None)),
             None => text(
                 StatusCode::BAD_REQUEST,

@@ -19,6 +19,7 @@ mod http2;
 mod legacy;
 mod listen;
 mod modern;
+mod notes;
 mod options;
 mod pages;
 mod pair;

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::Options;
 use super::answer::Sent;
 use super::shared::Shared;
-use super::stream::{Stream, Streams};
+use super::stream::{GoOn, Resumed, Stream, Streams};
 use super::waiting::Standing;
 use crate::driver::Exchanges;
 use crate::hex::hex;
@@ -182,7 +182,8 @@ impl Sessions {
 
     fn named(&self, id: String, exchanges: Exchanges, party: Party, taken_over: bool) -> Arc<Session> {
         let owner = owner_of(party.principal());
-        let streams = Streams::new(Arc::clone(&self.events), owner, id.clone(), self.shared.is_some());
+        let nodes = self.shared.as_ref().map(|shared| Arc::clone(shared.nodes()));
+        let streams = Streams::new(Arc::clone(&self.events), owner, id.clone(), nodes);
         let state = State {
             exchanges,
             push: Vec::new(),
@@ -419,9 +420,15 @@ impl Session {
 
     /// What a client has missed that was sent this event last, and what follows, as [`Streams::resume`]. At most `bound`
     /// messages that belong to no request wait for it.
-    pub(super) async fn resume(&self, last: &str, bound: usize) -> Option<mpsc::Receiver<Box<Sent>>> {
-        let batches = self.lock().exchanges.dialect().is_some_and(Dialect::batches);
-        self.streams.resume(last, batches, |stream| self.open_push(stream, bound)).await
+    pub(super) async fn resume(
+        &self,
+        last: &str,
+        bound: usize,
+        go_on: GoOn,
+    ) -> Option<mpsc::Receiver<Box<Sent>>> {
+        let several = self.lock().exchanges.dialect().is_some_and(Dialect::batches);
+        let resumed = Resumed { several, go_on };
+        self.streams.resume(last, resumed, |stream| self.open_push(stream, bound)).await
     }
 
     /// Whether its streams begin with an event to come back to.

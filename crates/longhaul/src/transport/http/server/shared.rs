@@ -7,9 +7,11 @@ use std::time::Duration;
 use http::{HeaderValue, Response, StatusCode, header};
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_tasks::store::{Entry, EntryKey, Owner, Registry, StoreError, Swap, Value};
+
 use tokio::time::Instant;
 
 use super::answer::{Body, no_room, refusal, text};
+use super::notes::Nodes;
 use super::session::{Session, Sessions, owner_of};
 use super::{Endpoint, RETRY_AFTER, TIDY_EVERY};
 use crate::driver::Exchanges;
@@ -20,6 +22,7 @@ use crate::server::{Caller, Party};
 pub(super) struct Shared {
     registry: Arc<dyn Registry>,
     idle: Duration,
+    nodes: Arc<Nodes>,
     /// When it was last said that there is no room for sessions.
     told_full: Mutex<Option<Instant>>,
 }
@@ -45,7 +48,13 @@ const SWEEP: usize = 100;
 
 impl Shared {
     pub(super) fn new(registry: Arc<dyn Registry>, idle: Duration) -> Self {
-        Self { registry, idle, told_full: Mutex::default() }
+        let nodes = Arc::new(Nodes::new(Arc::clone(&registry)));
+        Self { registry, idle, nodes, told_full: Mutex::default() }
+    }
+
+    /// The nodes that answer on streams.
+    pub(super) fn nodes(&self) -> &Arc<Nodes> {
+        &self.nodes
     }
 
     /// Lets other nodes find the session from now on, of which they share what was `found`; but if it has been ended at one

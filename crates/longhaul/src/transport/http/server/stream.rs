@@ -3,17 +3,19 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longhaul_proto::jsonrpc::{Limits, Message};
-use longhaul_tasks::store::{EventStore, Owner, StoreError, Stream as Key};
+use longhaul_tasks::store::{EventStore, Owner, Stream as Key};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::answer::Sent;
+use super::notes::{GONE, Nodes, Note, Noting};
 use super::session::new_id;
-use crate::server::{Outgoing, StreamReceiver};
+use crate::server::{Outgoing, StreamReceiver, own_stream};
 
 /// The streams of one session.
 #[derive(Debug)]
@@ -21,8 +23,8 @@ pub(super) struct Streams {
     events: Arc<dyn EventStore>,
     owner: Owner,
     session: String,
-    /// Other nodes send in its streams, too.
-    shared: bool,
+    /// The other nodes, if they send in its streams, too.
+    nodes: Option<Arc<Nodes>>,
     /// Those that have not ended, and those that have and were not kept whole.
     known: Mutex<HashMap<Arc<str>, Arc<Stream>>>,
 }
@@ -43,6 +45,10 @@ struct State {
     /// Everything sent in it was kept.
     whole: bool,
     ended: bool,
+    /// The newest event that is known to be in it.
+    last: u64,
+    /// This node goes on with it for one that is gone.
+    goes_on: bool,
 }
 
 /// What an event is known by: its stream's name and its number there.
@@ -74,69 +80,118 @@ enum Rest {
     Nothing,
     /// By this node.
     Here(mpsc::Receiver<Box<Sent>>),
-    /// Another node keeps it, if that is still there.
-    Elsewhere { several: bool },
+    /// Another node keeps it; if that is gone, this one goes on by this.
+    Elsewhere(GoOn),
+}
+
+/// A client that comes back to a stream.
+pub(super) struct Resumed {
+    /// There may be several answers in one stream.
+    pub(super) several: bool,
+    /// Answers what was noted of a request in the place of its node, which is gone.
+    pub(super) go_on: GoOn,
+}
+
+/// What begins to answer a request on this stream.
+pub(super) type GoOn = Box<dyn FnOnce(&Note, &Arc<Stream>) -> Begun + Send>;
+
+/// An answer that was begun on a stream.
+pub(super) struct Begun {
+    /// What is there of it.
+    pub(super) first: Option<Outgoing>,
+    /// Where the rest comes from.
+    pub(super) rest: StreamReceiver,
+    /// As what it is noted.
+    pub(super) noting: Option<Noting>,
 }
 
 /// How the names of streams begin that carry what belongs to no request.
 const PUSHES: char = 'p';
 
+/// How those begin that carry nothing, but say of others what was noted of their requests.
+const NOTES: char = 'n';
+
+/// What stands in a stream from where on another node goes on with it. No client is sent it.
+const GOES_ON: &str = "=";
+
 /// How often what another node sends is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How long another node may send nothing before its client is let go.
+/// How long a message waits to be kept, where it is not sent before.
+const LONGEST_HELD: Duration = Duration::from_secs(900);
+
+/// How often it is looked whether that node is there.
+const LOOK_AFTER_NODE_EVERY: Duration = Duration::from_secs(1);
+
+/// How long another node of whose request nothing was noted may send nothing before its client is let go.
 const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 
 impl Streams {
-    pub(super) fn new(events: Arc<dyn EventStore>, owner: Owner, session: String, shared: bool) -> Self {
-        Self { events, owner, session, shared, known: Mutex::default() }
+    pub(super) fn new(
+        events: Arc<dyn EventStore>,
+        owner: Owner,
+        session: String,
+        nodes: Option<Arc<Nodes>>,
+    ) -> Self {
+        Self { events, owner, session, nodes, known: Mutex::default() }
     }
 
-    /// Opens `stream` with `first` and whatever comes from `from`, which ends with it; gives the event that primes it,
-    /// if it is to have one.
+    /// The other nodes, if they send in its streams, too.
+    pub(super) fn nodes(&self) -> Option<&Arc<Nodes>> {
+        self.nodes.as_ref()
+    }
+
+    /// Opens `stream` with what was `begun`, which ends with it; gives the event that primes it, if it is to have one.
     pub(super) async fn open(
         self: &Arc<Self>,
         stream: Arc<Stream>,
         primes: bool,
-        first: Option<Outgoing>,
-        from: StreamReceiver,
+        mut begun: Begun,
     ) -> Option<Sent> {
-        let priming = if primes { Some(self.keep(&stream, Vec::new()).await) } else { None };
+        let priming = async { if primes { self.keep(&stream, Vec::new()).await.ok() } else { None } };
+        let (priming, ()) = tokio::join!(priming, self.note(&stream, &mut begun.noting));
         self.remember(&stream);
-        tokio::spawn(Arc::clone(self).carry(stream, first, from));
+        tokio::spawn(Arc::clone(self).carry(stream, begun));
         priming.filter(|priming| priming.id.is_some())
     }
 
     /// What a client has missed that was sent this event last, and what follows. `None` if that cannot be told
     /// without a gap. Of a stream that another node has carried, what belongs to no request comes by this one from now on,
-    /// as `open_push` gives it; what belongs to a request is still that node's to send. Its answer ends it, unless it may be
-    /// one of `several`.
+    /// as `open_push` gives it; what belongs to a request is still that node's to send, until it is gone. Its answer ends it,
+    /// unless it may be one of several.
     pub(super) async fn resume(
         self: &Arc<Self>,
         last: &str,
-        several: bool,
+        Resumed { several, go_on }: Resumed,
         open_push: impl FnOnce(Arc<Stream>) -> StreamReceiver,
     ) -> Option<mpsc::Receiver<Box<Sent>>> {
-        let (name, number) = last.rsplit_once('-')?;
+        let (name, number) = last.rsplit_once('-').filter(|(name, _)| !name.starts_with(NOTES))?;
         let stream = lock(&self.known).get(name).cloned();
         if stream.as_ref().is_some_and(|stream| !stream.lock().whole) {
             return None;
         }
         let last = EventId { stream: name.into(), number: number.parse().ok()? };
-        let missed = self.replay(&last).await?;
+        let mut missed = self.replay(&last).await?;
+        // What is behind an answer was said by a node that did not know of it.
+        let is_over = self.nodes.is_some() && !several && self.is_answered(&last).await;
+        if is_over {
+            missed.clear();
+        }
         let rest = match stream {
+            _ if is_over => Rest::Nothing,
             Some(stream) => stream.take_over().map_or(Rest::Nothing, Rest::Here),
-            None if !self.shared => Rest::Nothing,
+            None if self.nodes.is_none() => Rest::Nothing,
             None if name.starts_with(PUSHES) => {
                 let (stream, kept) = Stream::for_pushes();
-                let from = open_push(Arc::clone(&stream));
-                self.open(stream, false, None, from).await;
+                let begun = Begun::of(open_push(Arc::clone(&stream)));
+                self.open(stream, false, begun).await;
                 Rest::Here(kept)
             }
-            None => Rest::Elsewhere { several },
+            None => Rest::Elsewhere(go_on),
         };
         let (sender, receiver) = mpsc::channel(BOUND);
-        tokio::spawn(Arc::clone(self).catch_up(last, missed, rest, sender));
+        let client = Client { last, several, sender };
+        tokio::spawn(Arc::clone(self).catch_up(client, missed, rest));
         Some(receiver)
     }
 
@@ -164,13 +219,21 @@ impl Streams {
         });
     }
 
-    /// Keeps what is sent, and sends it on while a client is connected, until there is no more.
-    async fn carry(self: Arc<Self>, stream: Arc<Stream>, first: Option<Outgoing>, mut from: StreamReceiver) {
-        let mut next = first;
-        if next.is_none() {
-            next = from.recv().await;
-        }
-        while let Some(outgoing) = next {
+    /// Keeps what is sent, and sends it on while a client is connected, until there is no more, or another node goes on.
+    async fn carry(self: Arc<Self>, stream: Arc<Stream>, begun: Begun) {
+        let Begun { first: mut next, mut rest, mut noting } = begun;
+        loop {
+            if next.is_none() {
+                next = tokio::select! {
+                    biased;
+                    outgoing = rest.recv() => outgoing,
+                    () = changed(&mut noting) => {
+                        self.note(&stream, &mut noting).await;
+                        continue;
+                    }
+                };
+            }
+            let Some(outgoing) = next.take() else { break };
             match outgoing {
                 Outgoing::LetGo => {
                     let mut state = stream.lock();
@@ -180,34 +243,97 @@ impl Streams {
                     }
                 }
                 Outgoing::Notification { message, .. } | Outgoing::Answer { message, .. } => {
-                    let sent = self.keep(&stream, message).await;
-                    stream.send(sent).await;
+                    match self.keep(&stream, message).await {
+                        Ok(sent) => stream.send(sent).await,
+                        Err(NotOurs::Answered(sent)) => {
+                            stream.send(sent).await;
+                            break;
+                        }
+                        Err(NotOurs::GoneOnWith) => break,
+                    }
+                    if noting.as_ref().is_some_and(Noting::is_old) {
+                        self.note(&stream, &mut noting).await;
+                    }
                 }
             }
-            next = from.recv().await;
         }
         self.end(&stream);
     }
 
-    /// Keeps an event. One that cannot be kept is sent all the same, and its stream cannot be resumed any more.
-    async fn keep(&self, stream: &Stream, message: Vec<u8>) -> Sent {
-        let mut id = None;
-        if stream.lock().whole {
-            match self.append(stream, &message).await {
-                Ok(number) => id = Some(EventId { stream: Arc::clone(&stream.name), number }),
+    /// Notes for other nodes what there is to know of the request whose stream it is. Without that its answer is this node's alone.
+    async fn note(&self, stream: &Stream, noting: &mut Option<Noting>) {
+        let Some(noting) = noting else { return };
+        let (name, note) = (format!("{NOTES}{}", stream.name), noting.note());
+        if let Err(error) = self.events.append(self.key(&name), &note).await {
+            tracing::debug!(%error, "no other server can go on with a stream");
+        }
+    }
+
+    /// What was noted last of the request that a stream is for.
+    async fn noted(&self, stream: &str) -> Option<Note> {
+        let (name, mut after, mut noted) = (format!("{NOTES}{stream}"), 0, None);
+        loop {
+            let notes = self.events.replay(self.key(&name), after, PAGE).await.ok()??;
+            let Some(last) = notes.last() else { return noted };
+            // One of another release may say more than this one can read.
+            (after, noted) = (last.number, serde_json::from_str(&last.text).ok());
+        }
+    }
+
+    /// Keeps an event. One that cannot be kept is sent all the same, and its stream cannot be resumed any more; but not where
+    /// others may have gone on with that by now: it is known once it is kept.
+    ///
+    /// # Errors
+    ///
+    /// It is not to be sent, for another node has sent in the stream.
+    async fn keep(&self, stream: &Stream, message: Vec<u8>) -> Result<Sent, NotOurs> {
+        let (mut id, begun) = (None, Instant::now());
+        // Every message of ours is JSON, and so UTF-8.
+        let text = String::from_utf8_lossy(&message);
+        while id.is_none() && stream.lock().whole {
+            match self.events.append(self.key(&stream.name), &text).await {
+                Ok(number) => {
+                    let own = EventId { stream: Arc::clone(&stream.name), number };
+                    self.is_ours(stream, &own, &message).await?;
+                    id = Some(own);
+                }
+                Err(_) if begun.elapsed() >= LONGEST_HELD => return Err(NotOurs::GoneOnWith),
+                Err(error) if self.nodes.as_ref().is_some_and(|nodes| nodes.may_be_missed()) => {
+                    tracing::debug!(%error, "what is sent in a stream waits to be kept");
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
                 Err(error) => {
                     tracing::debug!(%error, "a stream cannot be resumed from here on");
                     stream.lock().whole = false;
                 }
             }
         }
-        Sent { id, message, answered: None }
+        Ok(Sent { id, message, answered: None })
     }
 
-    async fn append(&self, stream: &Stream, message: &[u8]) -> Result<u64, StoreError> {
-        // Every message of ours is JSON, and so UTF-8.
-        let text = String::from_utf8_lossy(message);
-        self.events.append(self.key(&stream.name), &text).await
+    /// Whether an event that was kept is to be sent: nobody else has sent anything in its stream since the last, or it may be
+    /// said beside that.
+    async fn is_ours(&self, stream: &Stream, event: &EventId, message: &[u8]) -> Result<(), NotOurs> {
+        let (before, goes_on) = {
+            let mut state = stream.lock();
+            (std::mem::replace(&mut state.last, event.number), state.goes_on)
+        };
+        if self.nodes.is_none() || event.number == before + 1 {
+            return Ok(());
+        }
+        if !goes_on {
+            return Err(NotOurs::GoneOnWith);
+        }
+        // The node that was gone has come back. The first answer counts.
+        if is_answer(message) {
+            let since = EventId { stream: Arc::clone(&stream.name), number: before };
+            let others = self.replay(&since).await.unwrap_or_default();
+            let earlier = others.into_iter().filter(|sent| sent.number() < event.number);
+            if let Some(answer) = earlier.into_iter().find(|sent| is_answer(&sent.message)) {
+                return Err(NotOurs::Answered(answer));
+            }
+        }
+        Ok(())
     }
 
     async fn replay(&self, last: &EventId) -> Option<Vec<Sent>> {
@@ -215,7 +341,7 @@ impl Streams {
         let events = replayed
             .inspect_err(|error| tracing::warn!(%error, "what was sent in a stream cannot be read"))
             .ok()??;
-        let sent = events.into_iter().map(|event| Sent {
+        let sent = events.into_iter().filter(|event| *event.text != *GOES_ON).map(|event| Sent {
             id: Some(EventId { stream: Arc::clone(&last.stream), number: event.number }),
             message: event.text.as_bytes().to_vec(),
             answered: None,
@@ -224,65 +350,110 @@ impl Streams {
     }
 
     /// Sends what was missed, then what follows.
-    async fn catch_up(
-        self: Arc<Self>,
-        mut last: EventId,
-        mut missed: Vec<Sent>,
-        rest: Rest,
-        client: mpsc::Sender<Box<Sent>>,
-    ) {
+    async fn catch_up(self: Arc<Self>, mut client: Client, missed: Vec<Sent>, rest: Rest) {
+        // Read once more after the stream was taken over: what came meanwhile is in one of the two.
+        if self.send_missed(&mut client, missed).await.is_break() {
+            return;
+        }
+        match rest {
+            Rest::Nothing => {}
+            Rest::Elsewhere(go_on) => Box::pin(self.follow(client, go_on)).await,
+            Rest::Here(live) => client.follow(live).await,
+        }
+    }
+
+    /// Sends what was missed, until there is no more of it now. That is all if it breaks.
+    async fn send_missed(&self, client: &mut Client, mut missed: Vec<Sent>) -> ControlFlow<()> {
         loop {
             for sent in missed {
-                last.number = sent.id.as_ref().map_or(last.number, |id| id.number);
-                if client.send(Box::new(sent)).await.is_err() {
-                    return;
-                }
+                client.send(sent, self.nodes.is_some()).await?;
             }
-            // Read once more after the stream was taken over: what came meanwhile is in one of the two.
-            missed = match self.replay(&last).await {
-                Some(missed) if missed.is_empty() => break,
+            missed = match self.replay(&client.last).await {
+                Some(missed) if missed.is_empty() => return ControlFlow::Continue(()),
                 Some(missed) => missed,
                 // It has turned over: better an end than a gap.
-                None => return,
+                None => return ControlFlow::Break(()),
             };
         }
-        let mut live = match rest {
-            Rest::Nothing => return,
-            Rest::Elsewhere { several } => return self.follow(last, several, client).await,
-            Rest::Here(live) => live,
-        };
+    }
+
+    /// Sends what another node sends in a stream, until that is its answer. If the node is gone, this one goes on with the
+    /// request by `go_on`, where something was noted of it; else nothing more comes: then the client is let go, and may look again.
+    async fn follow(self: Arc<Self>, mut client: Client, go_on: GoOn) {
+        let (mut heard, mut looked, mut missing) = (Instant::now(), Instant::now(), None);
         loop {
-            let sent = tokio::select! {
-                sent = live.recv() => sent,
-                () = client.closed() => None,
-            };
-            let Some(sent) = sent else { return };
-            let is_new =
-                sent.id.as_ref().is_none_or(|id| id.stream != last.stream || id.number > last.number);
-            if is_new && client.send(sent).await.is_err() {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = client.sender.closed() => return,
+            }
+            let before = client.last.number;
+            let Some(sent) = self.replay(&client.last).await else { return };
+            if self.send_missed(&mut client, sent).await.is_break() {
                 return;
+            }
+            if client.last.number > before {
+                (heard, missing) = (Instant::now(), None);
+            } else if looked.elapsed() >= LOOK_AFTER_NODE_EVERY {
+                looked = Instant::now();
+                match self.noted(&client.last.stream).await {
+                    Some(note) if self.is_gone(&note, &mut missing).await => {
+                        return self.go_on(client, &note, go_on).await;
+                    }
+                    Some(_) => heard = Instant::now(),
+                    None if heard.elapsed() >= LONGEST_SILENCE => return,
+                    None => {}
+                }
             }
         }
     }
 
-    /// Sends what another node sends in a stream, until that is its answer. If the node is gone, nothing more comes: then
-    /// the client is let go, and may look again.
-    async fn follow(&self, mut last: EventId, several: bool, client: mpsc::Sender<Box<Sent>>) {
-        let mut heard = Instant::now();
-        while heard.elapsed() < LONGEST_SILENCE && (several || !self.is_answered(&last).await) {
-            tokio::select! {
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = client.closed() => return,
-            }
-            let Some(sent) = self.replay(&last).await else { return };
-            for sent in sent {
-                last.number = sent.id.as_ref().map_or(last.number, |id| id.number);
-                heard = Instant::now();
-                if client.send(Box::new(sent)).await.is_err() {
-                    return;
-                }
+    /// Whether the node that owes an answer is gone. It has been `missing` since then.
+    async fn is_gone(&self, note: &Note, missing: &mut Option<Instant>) -> bool {
+        let Some(nodes) = &self.nodes else { return false };
+        match nodes.is_there(&note.node).await {
+            Ok(false) => missing.get_or_insert_with(Instant::now).elapsed() >= GONE,
+            Ok(true) | Err(_) => {
+                *missing = None;
+                false
             }
         }
+    }
+
+    /// Goes on with a stream in the place of a node that is gone. Should that come back, it finds that it is left.
+    async fn go_on(self: Arc<Self>, mut client: Client, note: &Note, go_on: GoOn) {
+        let (stream, live) = match self.take_in(&client.last.stream) {
+            Ok(taken) => taken,
+            // Its client has come back here before.
+            Err(stream) => {
+                if let Some(live) = stream.take_over() {
+                    client.follow(live).await;
+                }
+                return;
+            }
+        };
+        let Ok(last) = self.events.append(self.key(&stream.name), GOES_ON).await else {
+            return self.end(&stream);
+        };
+        stream.lock().last = last;
+        // What was said before that counts.
+        let sent = self.replay(&client.last).await.unwrap_or_default();
+        if self.send_missed(&mut client, sent).await.is_break() {
+            return self.end(&stream);
+        }
+        let begun = go_on(note, &stream);
+        self.open(stream, false, begun).await;
+        client.follow(live).await;
+    }
+
+    /// A stream that another node has carried, unless this one does by now.
+    fn take_in(&self, name: &Arc<str>) -> Result<(Arc<Stream>, mpsc::Receiver<Box<Sent>>), Arc<Stream>> {
+        let mut known = lock(&self.known);
+        if let Some(stream) = known.get(name) {
+            return Err(Arc::clone(stream));
+        }
+        let (stream, live) = Stream::going_on(Arc::clone(name));
+        known.insert(Arc::clone(name), Arc::clone(&stream));
+        Ok((stream, live))
     }
 
     /// Whether this event is an answer.
@@ -290,10 +461,7 @@ impl Streams {
         let before = event.number.saturating_sub(1);
         let read = self.events.replay(self.key(&event.stream), before, 1).await;
         let Ok(Some(found)) = read else { return false };
-        let answers = |text: &str| {
-            matches!(Message::decode(text.as_bytes(), &Limits::default()), Ok(Message::Response(_)))
-        };
-        found.first().is_some_and(|event| answers(&event.text))
+        found.first().is_some_and(|event| is_answer(event.text.as_bytes()))
     }
 
     fn key<'s>(&'s self, name: &'s str) -> Key<'s> {
@@ -333,13 +501,18 @@ impl Stream {
     }
 
     fn named(name: String) -> (Arc<Self>, mpsc::Receiver<Box<Sent>>) {
+        Self::with(name.into(), false)
+    }
+
+    /// One that another node has carried.
+    fn going_on(name: Arc<str>) -> (Arc<Self>, mpsc::Receiver<Box<Sent>>) {
+        Self::with(name, true)
+    }
+
+    fn with(name: Arc<str>, goes_on: bool) -> (Arc<Self>, mpsc::Receiver<Box<Sent>>) {
         let (sender, receiver) = mpsc::channel(BOUND);
-        let stream = Self {
-            name: name.into(),
-            state: Mutex::new(State { client: Some(sender), whole: true, ended: false }),
-            moved: Notify::new(),
-        };
-        (Arc::new(stream), receiver)
+        let state = State { client: Some(sender), whole: true, ended: false, last: 0, goes_on };
+        (Arc::new(Self { name, state: Mutex::new(state), moved: Notify::new() }), receiver)
     }
 
     /// Whether its client is connected.
@@ -388,6 +561,84 @@ impl Stream {
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
+}
+
+impl Begun {
+    /// Of which nothing comes.
+    pub(super) fn nothing() -> Self {
+        Self::of(own_stream(1).1)
+    }
+
+    /// Of which all is still to come.
+    pub(super) fn of(rest: StreamReceiver) -> Self {
+        Self { first: None, rest, noting: None }
+    }
+}
+
+/// Why what was kept is not sent.
+enum NotOurs {
+    /// Another node goes on with the stream, and its client is there.
+    GoneOnWith,
+    /// This was answered before.
+    Answered(Sent),
+}
+
+/// A client that has come back, and what it was sent last.
+struct Client {
+    last: EventId,
+    /// There may be several answers in one stream.
+    several: bool,
+    sender: mpsc::Sender<Box<Sent>>,
+}
+
+impl Client {
+    /// Sends an event. It breaks if that is the last: it is the answer, where no event `after` one counts, or the client is gone.
+    async fn send(&mut self, sent: Sent, after: bool) -> ControlFlow<()> {
+        self.last.number = sent.number().max(self.last.number);
+        let is_last = after && !self.several && is_answer(&sent.message);
+        match self.sender.send(Box::new(sent)).await {
+            Ok(()) if !is_last => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        }
+    }
+
+    /// Sends what this node sends in the stream.
+    async fn follow(self, mut live: mpsc::Receiver<Box<Sent>>) {
+        loop {
+            let sent = tokio::select! {
+                sent = live.recv() => sent,
+                () = self.sender.closed() => None,
+            };
+            let Some(sent) = sent else { return };
+            let is_new = sent
+                .id
+                .as_ref()
+                .is_none_or(|id| id.stream != self.last.stream || id.number > self.last.number);
+            if is_new && self.sender.send(sent).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Sent {
+    /// Its number in its stream; none has that of what was not kept.
+    fn number(&self) -> u64 {
+        self.id.as_ref().map_or(0, |id| id.number)
+    }
+}
+
+/// Completes once there is more to note of a request.
+async fn changed(noting: &mut Option<Noting>) {
+    match noting {
+        Some(noting) => noting.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn is_answer(message: &[u8]) -> bool {
+    // What is only there to be come back to, or says that another node goes on, is none.
+    matches!(Message::decode(message, &Limits::default()), Ok(Message::Response(_)))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,0 +1,155 @@
+//! What a node notes of a request whose answer it owes on a stream, so that another can answer once that node is gone; and how
+//! nodes know that one is.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use longhaul_proto::jsonrpc::RequestId;
+use longhaul_tasks::store::{EntryKey, Registry, StoreError, Value};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::session::new_id;
+use crate::server::Again;
+
+/// What is known elsewhere of a request that is answered on a stream.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Note {
+    /// Which request it is.
+    pub(super) id: RequestId,
+    /// The node that owes the answer.
+    pub(super) node: Arc<str>,
+    /// What is done in its place; if nothing, the answer is lost with the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) again: Option<Again>,
+}
+
+/// A request that is answered here, as it is noted for others.
+pub(super) struct Noting {
+    id: RequestId,
+    again: Option<watch::Receiver<Option<Again>>>,
+    node: Arc<str>,
+    _here: Arc<Here>,
+    /// When it was noted last.
+    noted: Option<Instant>,
+}
+
+impl fmt::Debug for Noting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Noting").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Noting {
+    /// It as it stands, from now on noted.
+    pub(super) fn note(&mut self) -> String {
+        self.noted = Some(Instant::now());
+        let again = self.again.as_mut().and_then(|again| again.borrow_and_update().clone());
+        let note = Note { id: self.id.clone(), node: Arc::clone(&self.node), again };
+        serde_json::to_string(&note).expect("strings and numbers are JSON")
+    }
+
+    /// Whether what was noted would be forgotten before long.
+    pub(super) fn is_old(&self) -> bool {
+        self.noted.is_none_or(|noted| noted.elapsed() > NOTED_ANEW)
+    }
+
+    /// Completes once there is more to note than there was.
+    pub(super) async fn changed(&mut self) {
+        if let Some(again) = &mut self.again {
+            if again.changed().await.is_ok() {
+                return;
+            }
+            self.again = None;
+        }
+        std::future::pending().await
+    }
+}
+
+/// The nodes that owe answers, each of which says that it is there for as long as it does.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    registry: Arc<dyn Registry>,
+    name: Arc<str>,
+    here: Mutex<Weak<Here>>,
+    /// When this node has said last that it is there, as far as it knows.
+    said: Arc<Mutex<Instant>>,
+}
+
+/// For as long as one is held, this node says that it is there.
+#[derive(Debug)]
+struct Here;
+
+impl Nodes {
+    pub(super) fn new(registry: Arc<dyn Registry>) -> Self {
+        let said = Arc::new(Mutex::new(Instant::now()));
+        Self { registry, name: new_id().into(), here: Mutex::default(), said }
+    }
+
+    /// That this node owes the answer to this request. `again` says what else can be done, once that is known.
+    ///
+    /// Must be called within a tokio runtime.
+    pub(super) fn owe(&self, id: RequestId, again: Option<watch::Receiver<Option<Again>>>) -> Noting {
+        Noting { id, again, node: Arc::clone(&self.name), _here: self.stay(), noted: None }
+    }
+
+    fn stay(&self) -> Arc<Here> {
+        let mut here = lock(&self.here);
+        if let Some(here) = here.upgrade() {
+            return here;
+        }
+        *lock(&self.said) = Instant::now();
+        let stays = Arc::new(Here);
+        *here = Arc::downgrade(&stays);
+        let (registry, name, held) = (Arc::clone(&self.registry), Arc::clone(&self.name), here.clone());
+        let last = Arc::clone(&self.said);
+        tokio::spawn(async move {
+            while held.strong_count() > 0 {
+                let begun = Instant::now();
+                match registry.put(EntryKey::of_server(KIND, &name), Value::lasting(b"", SAID)).await {
+                    Ok(_) => *lock(&last) = begun,
+                    Err(error) => {
+                        tracing::debug!(%error, "other servers are not told now that this one is there");
+                    }
+                }
+                sleep(EVERY).await;
+            }
+        });
+        stays
+    }
+
+    /// Whether others may take this node for gone: it has stood still, or the store is out of reach.
+    pub(super) fn may_be_missed(&self) -> bool {
+        lock(&self.said).elapsed() >= GONE
+    }
+
+    /// Whether the node that owes an answer has said within so long that it is there.
+    pub(super) async fn is_there(&self, node: &str) -> Result<bool, StoreError> {
+        if *node == *self.name {
+            return Ok(true);
+        }
+        let said = self.registry.entry(EntryKey::of_server(KIND, node)).await?;
+        Ok(said.is_some())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What these entries are.
+const KIND: &str = "answering";
+
+/// How often a node says that it is there.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// How long what it has said holds.
+const SAID: Duration = Duration::from_secs(6);
+
+/// How long nobody must have said so for a node to be gone: it may have been kept from it by the store.
+pub(super) const GONE: Duration = Duration::from_secs(4);
+
+/// How long what was noted is left as it is: as long as anything is said in its stream it is not to be forgotten.
+const NOTED_ANEW: Duration = Duration::from_secs(300);
