@@ -68,21 +68,32 @@ impl Exchanges {
         this
     }
 
-    /// A client whose session was [kept](Self::saved), with nothing open. `None` if that cannot be read.
+    /// A client whose session was [kept](Self::saved), with nothing open, and the resources that it watches. `None` if that cannot
+    /// be read.
     #[cfg(feature = "http")]
-    pub(crate) fn restored(dispatcher: &Dispatcher, max_open: usize, saved: &[u8]) -> Option<Self> {
+    pub(crate) fn restored(
+        dispatcher: &Dispatcher,
+        max_open: usize,
+        saved: &[u8],
+    ) -> Option<(Self, Vec<String>)> {
         let mut this = Self::new(dispatcher, max_open);
-        let saved = Saved::read(saved)?;
-        let log_level = saved.log_level;
+        let mut saved = Saved::read(saved)?;
+        let (log_level, watched) = (saved.log_level, std::mem::take(&mut saved.watched));
         this.begin(saved.into_handshake()).ok()?;
         this.connection.handle_log_level(log_level);
-        Some(this)
+        Some((this, watched))
     }
 
-    /// What another process needs to go on with the session.
+    /// What another process needs to go on with the session, which watches these resources.
     #[cfg(feature = "http")]
-    pub(crate) fn saved(&self) -> Option<Vec<u8>> {
-        self.session().map(saved::write)
+    pub(crate) fn saved(&self, watched: &[String]) -> Option<Vec<u8>> {
+        self.session().map(|session| saved::write(session, watched))
+    }
+
+    /// Whether another process has put the question with this id to the client of the session.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_asked_elsewhere(&self, id: &RequestId) -> bool {
+        self.line.as_ref().is_some_and(|line| line.is_of_another(id))
     }
 
     /// The revision of the session.
@@ -155,20 +166,20 @@ impl Exchanges {
         self.connection.handle_answered(id, serial)
     }
 
-    /// A notification has come: the client may no longer want an answer.
-    pub(crate) fn handle_notification(&mut self, notification: &Notification<'_>) {
+    /// A notification has come: the client may no longer want an answer. `false` if that is to a request that is not open here.
+    pub(crate) fn handle_notification(&mut self, notification: &Notification<'_>) -> bool {
         let dialect = self.session().map_or(Dialect::newest_modern(), |session| session.dialect);
         wire::asked(dialect, None, &notification.method, notification.params.as_str());
         if dialect.notice(&notification.method) != Some(Notice::Cancelled) {
-            return;
+            return true;
         }
         // An invalid cancellation is ignored, as the specification asks.
-        let Ok(Some(id)) = notification.params.read::<RequestId>("requestId") else { return };
-        if let Some(serial) = self.connection.handle_cancelled(&id)
-            && let Some(running) = self.running.remove(&serial)
-        {
+        let Ok(Some(id)) = notification.params.read::<RequestId>("requestId") else { return true };
+        let Some(serial) = self.connection.handle_cancelled(&id) else { return false };
+        if let Some(running) = self.running.remove(&serial) {
             running.cancel();
         }
+        true
     }
 
     /// An answer has come to what the server asks in the session: when it is kept, if that is for anybody to wait for.

@@ -15,6 +15,9 @@ pub(super) struct Saved {
     hosts: ClientCapabilities,
     client_info: Implementation,
     pub(super) log_level: LoggingLevel,
+    /// The resources that it watches.
+    #[serde(default)]
+    pub(super) watched: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -25,6 +28,8 @@ struct Written<'s> {
     hosts: Hosts<'s>,
     client_info: &'s Implementation,
     log_level: LoggingLevel,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    watched: &'s [String],
 }
 
 #[derive(Serialize)]
@@ -32,14 +37,24 @@ struct Hosts<'s> {
     tasks: &'s ClientTasks,
 }
 
-/// The session as bytes.
-pub(super) fn write(session: &Session) -> Vec<u8> {
+/// How many bytes of the names of resources are kept, with what separates them: an entry has no room for any number.
+const MAX_WATCHED: usize = 32 << 10;
+
+/// The session as bytes, with the resources that it watches, as many of them as there is room for.
+pub(super) fn write(session: &Session, watched: &[String]) -> Vec<u8> {
+    let mut room = MAX_WATCHED;
+    let fits = |uri: &&String| {
+        let left = serde_json::to_string(uri).ok().and_then(|uri| room.checked_sub(uri.len() + 1));
+        left.inspect(|left| room = *left).is_some()
+    };
+    let watched = &watched[..watched.iter().take_while(fits).count()];
     let written = Written {
         protocol_version: session.dialect.revision().as_str(),
         capabilities: &session.capabilities,
         hosts: Hosts { tasks: &session.capabilities.tasks },
         client_info: &session.client_info,
         log_level: session.log_level,
+        watched,
     };
     serde_json::to_vec(&written).expect("what was read from JSON can be written as JSON")
 }

@@ -13,6 +13,7 @@ use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{ErrorObject, ObjectWriter};
 use longhaul_proto::method::Notice;
 use longhaul_proto::model::SubscriptionFilter;
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -36,12 +37,18 @@ pub(super) enum Listed {
 }
 
 /// What has changed and is not told yet.
-#[derive(Debug, Default)]
-pub(super) struct News {
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default)]
+pub(crate) struct News {
     tools: bool,
     prompts: bool,
     resources: bool,
     uris: BTreeSet<String>,
+}
+
+/// Tells other nodes of what has changed at this one.
+pub(crate) trait Elsewhere: fmt::Debug + Send + Sync {
+    fn tell(&self, news: &News);
 }
 
 /// Who is to be told, and of what.
@@ -65,6 +72,8 @@ struct State {
     sweep_at: usize,
     listeners: HashMap<u64, Arc<Inbox>>,
     next_listener: u64,
+    /// Who tells other nodes, if there are any.
+    elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 #[derive(Debug)]
@@ -117,7 +126,7 @@ impl Changes {
     fn note(self: &Arc<Self>, add: impl FnOnce(&mut News)) {
         let runtime = {
             let mut state = self.lock();
-            if state.sessions.is_empty() && state.listeners.is_empty() {
+            if state.sessions.is_empty() && state.listeners.is_empty() && state.elsewhere.is_none() {
                 return;
             }
             add(&mut state.pending);
@@ -134,21 +143,56 @@ impl Changes {
 
     /// Tells what is pending.
     fn ring(&self) {
-        let (news, sessions, inboxes) = {
+        let (news, elsewhere) = {
             let mut state = self.lock();
             state.ringing = false;
-            let news = std::mem::take(&mut state.pending);
+            (std::mem::take(&mut state.pending), state.elsewhere.clone())
+        };
+        if let Some(elsewhere) = elsewhere {
+            elsewhere.tell(&news);
+        }
+        self.tell(&news);
+    }
+
+    /// Tells of what has changed whoever is to be told here.
+    pub(super) fn tell(&self, news: &News) {
+        let (sessions, inboxes) = {
+            let mut state = self.lock();
             state.forget_gone();
-            let sessions: Vec<_> =
-                state.sessions.values().filter_map(|session| session.told(&news)).collect();
-            (news, sessions, state.listeners.values().cloned().collect::<Vec<_>>())
+            let sessions: Vec<_> = state.sessions.values().filter_map(|session| session.told(news)).collect();
+            (sessions, state.listeners.values().cloned().collect::<Vec<_>>())
         };
         for (push, messages) in sessions {
             messages.into_iter().for_each(|message| push.push(message));
         }
         for inbox in inboxes {
-            inbox.put(&news);
+            inbox.put(news);
         }
+    }
+
+    /// Other nodes are told of changes by this from now on. Must be called within a tokio runtime.
+    #[cfg(feature = "http")]
+    pub(super) fn tell_elsewhere(&self, elsewhere: Arc<dyn Elsewhere>) {
+        let mut state = self.lock();
+        (state.runtime, state.elsewhere) = (Some(Handle::current()), Some(elsewhere));
+    }
+
+    /// Whether there is anybody to be told here.
+    #[cfg(feature = "http")]
+    pub(super) fn has_listeners(&self) -> bool {
+        let state = self.lock();
+        !(state.sessions.is_empty() && state.listeners.is_empty())
+    }
+
+    /// The resources that a session watches, in their order.
+    #[cfg(feature = "http")]
+    pub(super) fn watched_by(&self, push: &Arc<dyn Push>) -> Vec<String> {
+        let state = self.lock();
+        let session = state.sessions.get(&address(push));
+        let mut watched: Vec<_> =
+            session.into_iter().flat_map(|session| session.watched.keys().cloned()).collect();
+        watched.sort_unstable();
+        watched
     }
 
     /// A session has opened: it is told of every list.

@@ -17,7 +17,7 @@ use super::changes::{self, Listener, News, Teller};
 use super::context::Cx;
 use super::dispatch::{Caller, Dispatcher, Exchange, Shared};
 use super::followed::{Followed, Standing};
-use super::outlet::Outlet;
+use super::outlet::{Outlet, Push};
 use super::parts;
 use super::polls::Poll;
 use super::resource::not_found;
@@ -249,13 +249,28 @@ pub(super) fn subscribe(
     };
     if exchange.method == Method::Unsubscribe {
         changes.unwatch(push, &uri);
-    } else if !changes.is_watched(push, &uri) {
-        let watch = watch(shared, &exchange.caller, &uri).ok_or_else(|| not_found(&uri))?;
-        let watch = watch.map_err(|why| match why {
-            Unwatched::Untold => ErrorObject::invalid_params(UNTOLD),
-            Unwatched::TooMany(full) => changes::too_many(&full),
-        })?;
-        changes.watch(exchange.dialect, push, uri.into_owned(), || Teller::Shared(watch))?;
+    } else {
+        watch_again(shared, &exchange.caller, exchange.dialect, push, uri.into_owned())?;
     }
     Ok(envelope.result(out, |_| ()))
+}
+
+/// A session watches a resource from now on, if it does not yet.
+pub(super) fn watch_again(
+    shared: &Shared,
+    caller: &Caller,
+    dialect: &'static Dialect,
+    push: &Arc<dyn Push>,
+    uri: String,
+) -> Result<(), ErrorObject> {
+    let changes = shared.changes()?;
+    if changes.is_watched(push, &uri) {
+        return Ok(());
+    }
+    let watch = watch(shared, caller, &uri).ok_or_else(|| not_found(&uri))?;
+    let watch = watch.map_err(|why| match why {
+        Unwatched::Untold => ErrorObject::invalid_params(UNTOLD),
+        Unwatched::TooMany(full) => changes::too_many(&full),
+    })?;
+    changes.watch(dialect, push, uri, || Teller::Shared(watch))
 }

@@ -20,6 +20,8 @@ mod completion;
 mod context;
 mod dispatch;
 mod drafted;
+#[cfg(feature = "http")]
+mod elsewhere;
 mod emit;
 mod extension;
 mod failure;
@@ -93,6 +95,8 @@ pub(crate) use ask::{Kept, Line};
 pub(crate) use call::not_begun;
 pub use calls::CallOptions;
 pub use catalogue::{Catalogue, ChangeError, Offered};
+#[cfg(feature = "http")]
+pub(crate) use changes::{Elsewhere, News};
 pub use checkpoint::Checkpoint;
 pub use child::{Child, ChildError, SpawnCall, SpawnError};
 pub use completion::{IntoCompletion, Typed};

@@ -10,6 +10,8 @@ use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{ErrorObject, Text};
 use longhaul_proto::method::{Method, Notice};
 use longhaul_tasks::runner::Engine;
+#[cfg(feature = "http")]
+use longhaul_tasks::store::Owner;
 use longhaul_tasks::store::{Record, Scope, TaskId};
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later};
@@ -60,6 +62,29 @@ pub(super) fn subscribe(
         write
     };
     now_or_later(envelope, cx, None, subscribed, out)
+}
+
+/// A session that another server had goes on to hear of the parts of a task.
+#[cfg(feature = "http")]
+pub(super) fn watch_again(
+    dispatcher: &Dispatcher,
+    owner: Owner,
+    dialect: &'static Dialect,
+    push: &Arc<dyn Push>,
+    uri: String,
+) {
+    let (Some(changes), Some(task)) = (dispatcher.0.changes.clone(), parts::task_of(&uri)) else { return };
+    let (engine, watch) = (dispatcher.engine().clone(), Watch { changes, push: Arc::clone(push), uri, task });
+    tokio::spawn(async move {
+        let begun = match engine.find(Scope::Owner(&owner), &watch.task).await {
+            Ok(Some(record)) => watch.begin(engine, record, dialect),
+            Ok(None) => return,
+            Err(error) => Err(failed(&error)),
+        };
+        if let Err(error) = begun {
+            tracing::debug!(%error, "a session hears of the parts of a task no longer");
+        }
+    });
 }
 
 /// What is to be watched, and who is told.

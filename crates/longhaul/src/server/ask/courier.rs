@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_proto::dialect::{Dialect, StoredQuestion};
+use longhaul_proto::jsonrpc::ErrorObject;
+#[cfg(feature = "http")]
+use longhaul_proto::jsonrpc::RequestId;
 use longhaul_tasks::runner::Engine;
 use longhaul_tasks::store::{Json, Owner, Question, Record, Reply, Scope, TaskId};
 
@@ -15,7 +18,7 @@ use super::super::context::Cx;
 use super::super::outlet::{Push, Reach};
 use super::PATIENCE;
 use super::in_task::refusal;
-use super::line::{self, Carry, LOOK_AGAIN, Line};
+use super::line::{self, Carry, LOOK_AGAIN, Line, OfTask};
 
 /// Puts what the task asks to the client of `cx` for as long as this is polled, on the stream of its request, and
 /// records the answers. A question that another request of the session has put is left to that one while it waits.
@@ -151,13 +154,14 @@ impl Courier<'_> {
                 let (line, dialect, question) = (self.line.clone(), self.dialect, question.clone());
                 let (engine, owner, id) = (self.engine.clone(), self.owner.clone(), self.id.clone());
                 let key = question.key.to_string();
+                let of = OfTask { task: id.as_str().to_owned(), key: key.clone() };
                 let future = Box::pin(async move {
                     // Another may have put it, and have its answer, since the task was read.
                     match engine.find(Scope::Owner(&owner), &id).await {
                         Ok(Some(now)) if now.questions.iter().any(|open| *open.key == *question.key) => {}
                         _ => return None,
                     }
-                    put(line, carry, dialect, question, place).await
+                    put(line, carry, of, dialect, question, place).await
                 });
                 asking.push(Asking { key, future });
             }
@@ -195,6 +199,7 @@ async fn next(asking: &mut Vec<Asking>) -> Option<Heard> {
 async fn put(
     line: Line,
     carry: Carry,
+    of: OfTask,
     dialect: &'static Dialect,
     question: Question,
     place: line::Put,
@@ -208,7 +213,7 @@ async fn put(
     };
     let write = |out: &mut Vec<u8>, id: &_| asked.write(out, id);
     let line::Given { outcome, receipt } =
-        match line::put(line, carry, dialect, asked.method(), write, PATIENCE).await {
+        match line::put(line, carry, Some(of), dialect, asked.method(), write, PATIENCE).await {
             Ok(given) => given,
             // It is asked still, of whoever comes for it.
             Err(error) => {
@@ -218,22 +223,73 @@ async fn put(
                 return None;
             }
         };
-    let answer = outcome.map(|answer| {
-        let json = Json::parse(answer).map_err(|error| error.to_string())?;
-        asked.check(&json).map(|()| json)
-    });
-    let reply = match answer {
-        Ok(Ok(json)) => Reply::new(question.key, json),
-        Ok(Err(wrong)) => {
+    match reply_of(&asked, &question.key, outcome) {
+        Ok(reply) => Some(Heard { reply, receipt, place }),
+        Err(wrong) => {
             // There is nothing to keep.
             receipt.kept();
             tracing::debug!(wrong, "an answer does not fit its question, which is put again");
             tokio::time::sleep(LOOK_AGAIN).await;
-            return None;
+            None
         }
-        Err(error) => Reply::error(question.key, refusal(&error)),
+    }
+}
+
+/// What a client has said to the question under this key, as its task is told.
+///
+/// # Errors
+///
+/// Why it does not fit the question.
+fn reply_of(
+    asked: &StoredQuestion<'_>,
+    key: &str,
+    outcome: Result<String, ErrorObject>,
+) -> Result<Reply, String> {
+    match outcome {
+        Ok(answer) => {
+            let json = Json::parse(answer).map_err(|error| error.to_string())?;
+            asked.check(&json)?;
+            Ok(Reply::new(key, json))
+        }
+        Err(error) => Ok(Reply::error(key, refusal(&error))),
+    }
+}
+
+/// Records the answer to a question that another node has put, or this one before a crash, if its id says which task asks.
+/// `None` if it does not; else whether it is recorded, or nobody waits for it any more.
+#[cfg(feature = "http")]
+pub(in super::super) async fn record(
+    engine: &Engine,
+    owner: &Owner,
+    id: &RequestId,
+    outcome: Result<String, ErrorObject>,
+) -> Option<bool> {
+    let OfTask { task, key } = OfTask::named_by(id)?;
+    let (scope, task) = (Scope::Owner(owner), TaskId::new(task).ok()?);
+    let record = match engine.find(scope, &task).await {
+        Ok(Some(record)) => record,
+        Ok(None) => return Some(true),
+        Err(error) => {
+            tracing::warn!(%task, %error, "what a task asks could not be read");
+            return Some(false);
+        }
     };
-    Some(Heard { reply, receipt, place })
+    let Some(question) = record.questions.iter().find(|question| *question.key == *key) else {
+        return Some(true);
+    };
+    let asked = StoredQuestion::read(&question.request).map_err(|error| error.to_string());
+    let reply = match asked.and_then(|asked| reply_of(&asked, &key, outcome)) {
+        Ok(reply) => reply,
+        Err(wrong) => {
+            tracing::debug!(wrong, "an answer does not fit its question, which is asked still");
+            return Some(true);
+        }
+    };
+    let answered = engine.answer(scope, &task, &[reply]).await;
+    if let Err(error) = &answered {
+        tracing::warn!(%task, %error, "an answer could not be recorded");
+    }
+    Some(answered.is_ok())
 }
 
 /// How seldom it is looked whether a session is there still whose task asks nothing.

@@ -46,6 +46,14 @@ impl Questions {
         id
     }
 
+    /// The same for what a task asks, which it names: so the answer finds the task wherever it comes.
+    fn next_id_of(&mut self, question: &OfTask) -> RequestId {
+        let OfTask { task, key } = question;
+        let id = RequestId::from(format!("{}-{}/{task}/{key}", self.salt, self.next).as_str());
+        self.next += 1;
+        id
+    }
+
     /// Nobody waits for an answer any more. Who gives one to what a task asks is told that it is not kept, unless it is by then.
     fn close(&mut self, id: &RequestId) -> Option<Waiting> {
         let waiting = self.waiting.remove(id)?;
@@ -61,10 +69,33 @@ impl Questions {
     /// Whether an answer to no open question is one that a task may still lack: to what has no answer that was kept, or what
     /// another line of the same session has put, at another node or before a crash. One that was kept may come twice.
     fn is_lost(&self, id: &RequestId) -> bool {
+        self.unkept.contains(id) || self.is_of_another(id)
+    }
+
+    /// Whether another line of the same session has put that question.
+    fn is_of_another(&self, id: &RequestId) -> bool {
         let RequestId::String(text) = id else { return false };
         let Some((salt, _)) = text.split_once('-') else { return false };
         let is_of_a_line = salt.len() == self.salt.len() && salt.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_of_a_line && (salt != self.salt || self.unkept.contains(id))
+        is_of_a_line && salt != self.salt
+    }
+}
+
+/// A question of a task.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct OfTask {
+    pub(super) task: String,
+    pub(super) key: String,
+}
+
+#[cfg(feature = "http")]
+impl OfTask {
+    /// The one that the id of a request names, if it names any.
+    pub(super) fn named_by(id: &RequestId) -> Option<Self> {
+        let RequestId::String(text) = id else { return None };
+        let mut parts = text.splitn(3, '/').skip(1);
+        let (task, key) = parts.next().zip(parts.next())?;
+        Some(Self { task: task.to_owned(), key: key.to_owned() })
     }
 }
 
@@ -163,14 +194,24 @@ impl Line {
         is_recorded.then_some(kept)
     }
 
-    fn open(&self, is_recorded: bool) -> Result<(RequestId, oneshot::Receiver<Given>), AskError> {
+    /// Whether another line of the same session has put that question: at another node, or before a crash.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_of_another(&self, id: &RequestId) -> bool {
+        self.lock().is_of_another(id)
+    }
+
+    /// Opens a question, be it a task's.
+    fn open(&self, of: Option<&OfTask>) -> Result<(RequestId, oneshot::Receiver<Given>), AskError> {
         let mut questions = self.lock();
         if questions.waiting.len() >= MAX_OPEN {
             return Err(AskError::TooMany { limit: MAX_OPEN });
         }
-        let id = questions.next_id();
+        let id = match of {
+            Some(of) => questions.next_id_of(of),
+            None => questions.next_id(),
+        };
         let (answer, receiver) = oneshot::channel();
-        questions.waiting.insert(id.clone(), Waiting { answer, is_recorded });
+        questions.waiting.insert(id.clone(), Waiting { answer, is_recorded: of.is_some() });
         Ok((id, receiver))
     }
 
@@ -226,7 +267,8 @@ pub(super) async fn ask(
             dialect.write_question_as_task(out, id, &question, Some(ttl_ms));
         }
     };
-    let given = put(line.clone(), Carry::Request(cx.clone()), dialect, method, write, patience).await?;
+    let carry = Carry::Request(cx.clone());
+    let given = put(line.clone(), carry, None, dialect, method, write, patience).await?;
     let answer = given.outcome.map_err(AskError::Refused)?;
     let created = if as_task.is_some() { dialect.read_task_created(&answer) } else { Ok(None) };
     match created.map_err(|error| AskError::Invalid { what: error.message.into_owned() })? {
@@ -257,7 +299,7 @@ async fn answer_of(line: Line, cx: Cx, task: String, patience: Duration) -> Resu
             params.field("taskId", &task);
         });
     };
-    let given = put(line, Carry::Request(cx), dialect, method, write, patience).await?;
+    let given = put(line, Carry::Request(cx), None, dialect, method, write, patience).await?;
     unanswered.task = None;
     given.outcome.map_err(AskError::Refused)
 }
@@ -286,17 +328,17 @@ impl Drop for Unanswered {
     }
 }
 
-/// Puts a question by `method`, which `write` writes.
+/// Puts a question, be it a task's, by `method`, which `write` writes.
 pub(super) async fn put(
     line: Line,
     carry: Carry,
+    of: Option<OfTask>,
     dialect: &'static Dialect,
     method: &str,
     write: impl FnOnce(&mut Vec<u8>, &RequestId),
     patience: Duration,
 ) -> Result<Given, AskError> {
-    let is_of_a_task = !matches!(carry, Carry::Request(_));
-    let (id, answer) = line.open(is_of_a_task)?;
+    let (id, answer) = line.open(of.as_ref())?;
     let mut message = Vec::with_capacity(256);
     write(&mut message, &id);
     wire::said(By::Server, dialect, None, &message);
@@ -396,38 +438,52 @@ mod tests {
         }
     }
 
+    fn of_a_task() -> OfTask {
+        OfTask { task: "t-1".to_owned(), key: "a/b".to_owned() }
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn what_a_task_asks_is_found_by_the_id_that_it_is_asked_by() {
+        let line = Line::new();
+        let (of_a_task, _waits) = line.open(Some(&of_a_task())).unwrap();
+        assert_eq!(OfTask::named_by(&of_a_task), Some(self::of_a_task()));
+        let (of_a_call, _waits) = line.open(None).unwrap();
+        assert_eq!(OfTask::named_by(&of_a_call), None);
+    }
+
     #[tokio::test]
     async fn an_answer_that_comes_too_late_is_not_said_to_be_kept() {
         let line = Line::new();
-        let (late, waits) = line.open(true).unwrap();
+        let (late, waits) = line.open(Some(&of_a_task())).unwrap();
         line.lock().close(&late);
         drop(waits);
         assert_eq!(answer(&line, &late).await, Some(false), "withdrawn before it came");
 
-        let (crossed, waits) = line.open(true).unwrap();
+        let (crossed, waits) = line.open(Some(&of_a_task())).unwrap();
         drop(waits);
         assert_eq!(answer(&line, &crossed).await, Some(false), "withdrawn while it came");
         line.lock().close(&crossed);
 
-        let (answered, waits) = line.open(true).unwrap();
+        let (answered, waits) = line.open(Some(&of_a_task())).unwrap();
         let kept = tokio::spawn(async move { waits.await.unwrap().receipt.kept() });
         assert_eq!(answer(&line, &answered).await, Some(true));
         kept.await.unwrap();
         line.lock().close(&answered);
         assert_eq!(answer(&line, &answered).await, None, "its 202 was lost, and it comes again");
 
-        let (failed, waits) = line.open(true).unwrap();
+        let (failed, waits) = line.open(Some(&of_a_task())).unwrap();
         let dropped = tokio::spawn(async move { drop(waits.await) });
         assert_eq!(answer(&line, &failed).await, Some(false), "the store was not there");
         dropped.await.unwrap();
         assert_eq!(answer(&line, &failed).await, Some(false), "it is kept no more for coming twice");
 
-        let (of_a_call, _gone) = line.open(false).unwrap();
+        let (of_a_call, _gone) = line.open(None).unwrap();
         line.lock().close(&of_a_call);
         assert_eq!(answer(&line, &of_a_call).await, None, "nobody wants it");
 
         // It was asked at another node, or here before a crash.
-        let (elsewhere, _waits) = Line::new().open(true).unwrap();
+        let (elsewhere, _waits) = Line::new().open(Some(&of_a_task())).unwrap();
         assert_eq!(answer(&line, &elsewhere).await, Some(false));
         for never_put in [RequestId::from(1), RequestId::from("another")] {
             assert_eq!(answer(&line, &never_put).await, None, "{never_put}");

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use http::{HeaderValue, Response, StatusCode};
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::http::Accept;
-use longhaul_proto::jsonrpc::{self, Code, ErrorObject, Message, Notification, Request, RequestId};
+use longhaul_proto::jsonrpc::{
+    self, Code, ErrorObject, Message, Notification, ObjectWriter, Request, RequestId,
+};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 
 use super::answer::{
     Body, Reply, Source, answer_with, empty, events, json, no_room, of_session, refusal, status_for, text,
 };
+use super::board::Word;
 use super::head::Head;
 use super::notes::Note;
 use super::route::{SESSION_ID, not_allowed};
@@ -61,9 +64,28 @@ pub(super) fn answer<'a>(
             };
         }
     };
-    // A poll is answered by one object, however long it takes (2025-11-25, Tasks, Getting Tasks).
-    let polls = Dialect::newest_legacy().request(&request.method) == Some(Method::GetTask);
-    let streams = accept.events && endpoint.options.sessions && !polls;
+    let method = Dialect::newest_legacy().request(&request.method);
+    // A poll is answered by one object, however long it takes (2025-11-25, Tasks, Getting Tasks), and so is what other nodes have
+    // to know before it is answered.
+    let watches = matches!(method, Some(Method::Subscribe | Method::Unsubscribe));
+    let streams = accept.events && endpoint.options.sessions && !watches && method != Some(Method::GetTask);
+    if watches && let Some(shared) = endpoint.sessions.shared() {
+        let request =
+            start(endpoint, &session, caller, request, meta).map_err(|error| (request.id.clone(), error));
+        return Reply::later(async move {
+            let response = match request {
+                Ok(Started::Answered(answered, out)) => json(&endpoint.options, answered, out),
+                Ok(Started::Running(receiver, _)) => {
+                    let mut accept = accept;
+                    accept.events = false;
+                    answer_with(&endpoint.options, accept, Source::Apart(receiver)).await
+                }
+                Err((id, error)) => refusal(StatusCode::OK, Some(&id), &error),
+            };
+            shared.renew(&endpoint.sessions, &session).await;
+            response
+        });
+    }
     match start(endpoint, &session, caller, request, meta) {
         Ok(Started::Answered(Answered::Result, out)) if streams && endpoint.options.always_stream => {
             let first = Some(Outgoing::pushed(out));
@@ -315,8 +337,26 @@ pub(super) fn notice(
         Ok(session) => session,
         Err(response) => return *response,
     };
-    session.lock().exchanges.handle_notification(notification);
+    let is_here = session.lock().exchanges.handle_notification(notification);
+    if !is_here
+        && let Some(board) = session.elsewhere()
+        // What is made up is not told without end.
+        && endpoint.dispatcher.poll(caller, 0).is_ok()
+    {
+        let mut message = Vec::with_capacity(128);
+        let mut object = ObjectWriter::new(&mut message);
+        object.raw("jsonrpc", "\"2.0\"").field("method", &notification.method);
+        object.raw("params", notification.params.as_str().unwrap_or("{}"));
+        object.end();
+        board.say(sent(&session, &message));
+    }
     empty(StatusCode::ACCEPTED)
+}
+
+/// That the client of the session has sent this, as other nodes are told.
+fn sent(session: &Session, message: &[u8]) -> Word {
+    let message = String::from_utf8_lossy(message).into_owned();
+    Word::Sent { session: session.id().to_owned(), message }
 }
 
 /// An answer to what the server asks in a session. What a task asks is accepted once it is recorded: no crash takes it back.
@@ -330,6 +370,14 @@ pub(super) async fn response(
         Ok(session) => session,
         Err(response) => return *response,
     };
+    if let Some(id) = &response.id
+        && session.lock().exchanges.is_asked_elsewhere(id)
+    {
+        return match Box::pin(answered_elsewhere(endpoint, &session, id, &response)).await {
+            true => empty(StatusCode::ACCEPTED),
+            false => text(StatusCode::SERVICE_UNAVAILABLE, NOT_KEPT.into()),
+        };
+    }
     let kept = session.lock().exchanges.handle_response(response);
     if let Some(kept) = kept
         && kept.await.is_err()
@@ -337,6 +385,30 @@ pub(super) async fn response(
         return text(StatusCode::SERVICE_UNAVAILABLE, NOT_KEPT.into());
     }
     empty(StatusCode::ACCEPTED)
+}
+
+/// An answer to what another node has asked, or this one before a crash: a task has it by the store, and a call that is none is told
+/// by its node. `false` if neither can be.
+async fn answered_elsewhere(
+    endpoint: &Endpoint,
+    session: &Session,
+    id: &RequestId,
+    response: &jsonrpc::Response<'_>,
+) -> bool {
+    let outcome = response.outcome.clone().map(str::to_owned);
+    if let Some(recorded) = endpoint.dispatcher.answered(&session.owner(), id, outcome).await {
+        return recorded;
+    }
+    let Some(board) = session.elsewhere() else { return false };
+    let mut message = Vec::with_capacity(256);
+    let mut object = ObjectWriter::new(&mut message);
+    object.raw("jsonrpc", "\"2.0\"").field("id", id);
+    match &response.outcome {
+        Ok(result) => object.raw("result", result),
+        Err(error) => object.field("error", error),
+    };
+    object.end();
+    board.say_now(sent(session, &message)).await
 }
 
 /// What is said to whoever has answered in vain.

@@ -8,6 +8,7 @@
 
 mod answer;
 mod batch;
+mod board;
 mod callback;
 mod connection;
 mod cors;
@@ -65,6 +66,7 @@ pub use socket::Socket;
 
 use crate::driver::LAST_WORDS;
 use crate::server::Dispatcher;
+use board::Word;
 use pair::Pairs;
 use reading::Reading;
 use ready::Ready;
@@ -97,7 +99,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 impl Endpoint {
     fn new(dispatcher: Dispatcher, options: Options) -> Self {
         let events = options.events.clone().unwrap_or_else(|| Arc::new(Memory::new()));
-        let sessions = Sessions::new(&options, events);
+        let sessions = Sessions::new(&dispatcher, &options, events);
         let room = Arc::new(Semaphore::new(places(&options) as usize));
         // One alone always has room.
         let reading = Reading::new(options.max_reading.max(options.limits.max_bytes));
@@ -130,6 +132,16 @@ impl Endpoint {
             let what = format!("{limit} requests are running, the limit of this server: come back later");
             ErrorObject::overloaded(what, RETRY_AFTER)
         })
+    }
+
+    /// Another node has said this.
+    fn hear(&self, word: Word) {
+        match word {
+            Word::TakenOver { session } => self.sessions.is_taken_over(&session),
+            Word::Sent { session, message } => self.sessions.was_sent(&session, &message),
+            Word::Pushed { session, message } => self.sessions.push(&session, message),
+            Word::Changed(news) => self.dispatcher.has_changed_elsewhere(&news),
+        }
     }
 
     /// Completes when no exchange runs.
@@ -186,8 +198,22 @@ pub async fn serve(
     }
 }
 
-/// Ends idle sessions and forgets what was sent or granted long ago, for as long as it is polled.
+/// Does what has to be done now and then, for as long as it is polled: ends idle sessions and forgets what was sent or granted long
+/// ago, and hears what other nodes say.
 async fn tidy(endpoint: &Endpoint) -> Infallible {
+    let board = async {
+        match endpoint.sessions.shared() {
+            Some(shared) => shared.board().keep(endpoint).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        never = board => never,
+        never = sweep(endpoint) => never,
+    }
+}
+
+async fn sweep(endpoint: &Endpoint) -> Infallible {
     loop {
         tokio::time::sleep(TIDY_EVERY.min(endpoint.options.session_idle.max(Duration::from_secs(1)))).await;
         endpoint.sessions.expire();

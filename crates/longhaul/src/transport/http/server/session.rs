@@ -1,27 +1,29 @@
 //! Legacy sessions: the exchanges of one client, whatever connections it uses.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use longhaul_proto::connection::Serial;
 use longhaul_proto::dialect::Dialect;
-use longhaul_proto::jsonrpc::RequestId;
+use longhaul_proto::jsonrpc::{Limits, Message, RequestId};
 use longhaul_tasks::store::{EventStore, Owner};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Options;
 use super::answer::Sent;
+use super::board::{Board, Word};
 use super::shared::Shared;
 use super::stream::{GoOn, Resumed, Stream, Streams};
 use super::waiting::Standing;
 use crate::driver::Exchanges;
 use crate::hex::hex;
 use crate::server::{
-    Carrier, Outgoing, Party, Principal, Push, Reach, Shares, StreamReceiver, StreamSender, own_stream,
+    Carrier, Dispatcher, Outgoing, Party, Principal, Push, Reach, Shares, StreamReceiver, StreamSender,
+    own_stream,
 };
 
 /// The open sessions of one server. Each is its principal's alone: for anybody else there is none of its id.
@@ -70,6 +72,8 @@ pub(super) struct Session {
     push: Arc<SessionPush>,
     /// What other nodes know of it.
     known: Mutex<Known>,
+    /// Where they are told what is for them.
+    board: Option<Arc<Board>>,
 }
 
 /// What other nodes know of a session.
@@ -79,6 +83,8 @@ struct Known {
     seen: Instant,
     /// They find it for as long as it is used.
     kept: bool,
+    /// One of them has it, too.
+    elsewhere: bool,
     /// What this node has written of it last for as long as it is used, and when.
     written: Option<(Vec<u8>, Instant)>,
 }
@@ -95,6 +101,8 @@ pub(super) struct State {
     pub(super) followed_up: bool,
     /// Nobody comes back to it.
     has_ended: bool,
+    /// What was pushed here within a moment, where another node may have it for the same client, the newest last.
+    pushed: VecDeque<(Vec<u8>, Instant)>,
 }
 
 /// A stream for what belongs to no request.
@@ -104,12 +112,16 @@ struct PushStream {
     carried_by: Arc<Stream>,
 }
 
+/// How much of what was pushed is known for a moment, and for how long: until every other node has said that it has it, too.
+const PUSHED: usize = 32;
+const PUSHED_FOR: Duration = Duration::from_secs(3);
+
 /// How many streams for what belongs to no request one session has. A client needs one; the others are connections
 /// that it has lost and that are not known to be.
 const PUSH_STREAMS: usize = 8;
 
 impl Sessions {
-    pub(super) fn new(options: &Options, events: Arc<dyn EventStore>) -> Self {
+    pub(super) fn new(dispatcher: &Dispatcher, options: &Options, events: Arc<dyn EventStore>) -> Self {
         Self {
             open: Mutex::default(),
             max_open: options.max_sessions,
@@ -118,7 +130,7 @@ impl Sessions {
             shared: options
                 .shared_sessions
                 .clone()
-                .map(|registry| Shared::new(registry, options.session_idle)),
+                .map(|registry| Shared::new(dispatcher, registry, options.session_idle)),
             observer: options.session_observer.clone(),
         }
     }
@@ -190,6 +202,7 @@ impl Sessions {
             last_used: Instant::now(),
             followed_up: false,
             has_ended: false,
+            pushed: VecDeque::new(),
         };
         Arc::new_cyclic(|session| Session {
             id,
@@ -198,7 +211,13 @@ impl Sessions {
             state: Mutex::new(state),
             streams: Arc::new(streams),
             push: Arc::new(SessionPush(Weak::clone(session))),
-            known: Mutex::new(Known { seen: Instant::now(), kept: taken_over, written: None }),
+            known: Mutex::new(Known {
+                seen: Instant::now(),
+                kept: taken_over,
+                elsewhere: taken_over,
+                written: None,
+            }),
+            board: self.shared.as_ref().map(|shared| Arc::clone(shared.board())),
         })
     }
 
@@ -324,6 +343,45 @@ impl Sessions {
         shared.sweep().await;
     }
 
+    /// Whether there is any.
+    pub(super) fn any_open(&self) -> bool {
+        !lock(&self.open).is_empty()
+    }
+
+    fn of_id(&self, id: &str) -> Option<Arc<Session>> {
+        lock(&self.open).get(id).cloned()
+    }
+
+    /// Another node has that session, too.
+    pub(super) fn is_taken_over(&self, id: &str) {
+        if let Some(session) = self.of_id(id) {
+            session.note_elsewhere();
+        }
+    }
+
+    /// The client of that session has sent this to another node, which had no use for it.
+    pub(super) fn was_sent(&self, id: &str, message: &str) {
+        let Some(session) = self.of_id(id) else { return };
+        match Message::decode(message.as_bytes(), &Limits::default()) {
+            Ok(Message::Notification(notification)) => {
+                session.lock().exchanges.handle_notification(&notification);
+            }
+            // Who has sent it was told already.
+            Ok(Message::Response(response)) => drop(session.lock().exchanges.handle_response(response)),
+            Ok(Message::Request(_)) | Err(_) => {}
+        }
+    }
+
+    /// Another node has this for the client of that session, and does not reach it. What both have is told once.
+    pub(super) fn push(&self, id: &str, message: String) {
+        if let Some(session) = self.of_id(id) {
+            let (mut state, message) = (session.lock(), message.into_bytes());
+            if !state.has_pushed(&message) {
+                state.push(message);
+            }
+        }
+    }
+
     /// Ends every push stream, so that connections can close.
     pub(super) fn close_streams(&self) {
         for session in lock(&self.open).values() {
@@ -365,6 +423,16 @@ impl Session {
             known.seen = Instant::now();
         }
         due
+    }
+
+    /// Another node has it, too.
+    pub(super) fn note_elsewhere(&self) {
+        lock(&self.known).elsewhere = true;
+    }
+
+    /// Where to tell other nodes what is for them, if any has the session.
+    pub(super) fn elsewhere(&self) -> Option<&Arc<Board>> {
+        self.board.as_ref().filter(|_| lock(&self.known).elsewhere)
     }
 
     /// Other nodes find it for as long as it is used.
@@ -471,19 +539,50 @@ impl State {
     fn heard(&self) -> Option<&PushStream> {
         self.push.iter().find(|stream| !stream.sender.is_closed() && stream.carried_by.has_client())
     }
+
+    /// Notes what is pushed here, and might be by another node, too.
+    fn note_pushed(&mut self, message: &[u8]) {
+        while self.pushed.len() >= PUSHED
+            || self.pushed.front().is_some_and(|(_, at)| at.elapsed() > PUSHED_FOR)
+        {
+            self.pushed.pop_front();
+        }
+        self.pushed.push_back((message.to_vec(), Instant::now()));
+    }
+
+    /// Whether just this was pushed here a moment ago. Only once: what is pushed again has happened again.
+    fn has_pushed(&mut self, message: &[u8]) -> bool {
+        let found =
+            self.pushed.iter().position(|(pushed, at)| pushed == message && at.elapsed() <= PUSHED_FOR);
+        found.is_some_and(|at| self.pushed.remove(at).is_some())
+    }
+
+    /// Sends what belongs to no request. One stream whose client is gone is kept for it to come back to; meanwhile another may be
+    /// there.
+    fn push(&self, message: Vec<u8>) {
+        let kept = || self.push.iter().find(|stream| !stream.sender.is_closed());
+        let stream = self.heard().or_else(kept);
+        let sent = stream.map(|stream| stream.sender.try_send(Outgoing::pushed(message)));
+        if sent != Some(true) {
+            tracing::debug!("a notification found no stream, or no room in it");
+        }
+    }
 }
 
 impl Push for SessionPush {
     fn push(&self, message: Vec<u8>) {
         let Some(session) = self.0.upgrade() else { return };
-        let state = session.lock();
-        // One whose client is gone is kept for it to come back to; meanwhile another may be there.
-        let kept = || state.push.iter().find(|stream| !stream.sender.is_closed());
-        let stream = state.heard().or_else(kept);
-        let sent = stream.map(|stream| stream.sender.try_send(Outgoing::pushed(message)));
-        if sent != Some(true) {
-            tracing::debug!("a notification found no stream, or no room in it");
+        let mut state = session.lock();
+        match session.elsewhere() {
+            // Its client may be at another node.
+            Some(board) if state.heard().is_none() => {
+                let (session, message) = (session.id.clone(), String::from_utf8_lossy(&message).into_owned());
+                board.say(Word::Pushed { session, message });
+            }
+            Some(_) => state.note_pushed(&message),
+            None => {}
         }
+        state.push(message);
     }
 
     fn reach(&self) -> Reach {
@@ -545,7 +644,9 @@ mod tests {
     fn sessions() -> (Sessions, impl Fn() -> Exchanges) {
         let dispatcher = Server::new("bench", "1.0.0").dispatcher().unwrap();
         let events = Arc::new(longhaul_tasks::store::Memory::new());
-        (Sessions::new(&Options::default().max_sessions(4), events), move || Exchanges::new(&dispatcher, 1))
+        (Sessions::new(&dispatcher, &Options::default().max_sessions(4), events), move || {
+            Exchanges::new(&dispatcher, 1)
+        })
     }
 
     fn party(name: &str) -> Party {

@@ -11,11 +11,12 @@ use longhaul_tasks::store::{Entry, EntryKey, Owner, Registry, StoreError, Swap, 
 use tokio::time::Instant;
 
 use super::answer::{Body, no_room, refusal, text};
+use super::board::{Board, Word};
 use super::notes::Nodes;
 use super::session::{Session, Sessions, owner_of};
 use super::{Endpoint, RETRY_AFTER, TIDY_EVERY};
 use crate::driver::Exchanges;
-use crate::server::{Caller, Party};
+use crate::server::{Caller, Dispatcher, Party};
 
 /// What nodes share of their sessions.
 #[derive(Debug)]
@@ -23,6 +24,9 @@ pub(super) struct Shared {
     registry: Arc<dyn Registry>,
     idle: Duration,
     nodes: Arc<Nodes>,
+    board: Arc<Board>,
+    /// Which knows what sessions watch.
+    dispatcher: Dispatcher,
     /// When it was last said that there is no room for sessions.
     told_full: Mutex<Option<Instant>>,
 }
@@ -47,14 +51,20 @@ const TOLD_FULL_EVERY: Duration = Duration::from_secs(3600);
 const SWEEP: usize = 100;
 
 impl Shared {
-    pub(super) fn new(registry: Arc<dyn Registry>, idle: Duration) -> Self {
+    pub(super) fn new(dispatcher: &Dispatcher, registry: Arc<dyn Registry>, idle: Duration) -> Self {
         let nodes = Arc::new(Nodes::new(Arc::clone(&registry)));
-        Self { registry, idle, nodes, told_full: Mutex::default() }
+        let board = Arc::new(Board::new(Arc::clone(&registry)));
+        Self { registry, idle, nodes, board, dispatcher: dispatcher.clone(), told_full: Mutex::default() }
     }
 
     /// The nodes that answer on streams.
     pub(super) fn nodes(&self) -> &Arc<Nodes> {
         &self.nodes
+    }
+
+    /// Where nodes tell each other what has come to another.
+    pub(super) fn board(&self) -> &Arc<Board> {
+        &self.board
     }
 
     /// Lets other nodes find the session from now on, of which they share what was `found`; but if it has been ended at one
@@ -64,9 +74,10 @@ impl Shared {
             sessions.has_ended_elsewhere(session);
             return true;
         }
+        let watched = self.dispatcher.watched(&session.push());
         let (saved, followed_up) = {
             let state = session.lock();
-            (state.exchanges.saved(), state.followed_up)
+            (state.exchanges.saved(&watched), state.followed_up)
         };
         let Some(saved) = saved else { return true };
         if session.has_written(&saved, self.lasting() / 3) {
@@ -82,7 +93,7 @@ impl Shared {
                 sessions.has_ended_elsewhere(session);
             }
             // Another node has just said that it is used.
-            Ok(Swap::Found(_)) => {}
+            Ok(Swap::Found(_)) => session.note_elsewhere(),
             // It goes on here, and nowhere else.
             Err(error @ StoreError::Overloaded { .. }) => self.tell_full(&error),
             Err(error) => {
@@ -216,8 +227,8 @@ pub(super) async fn recall(
             return Err(Box::new(no_room(NOT_KNOWN)));
         }
     };
-    let Some(exchanges) = Exchanges::restored(&endpoint.dispatcher, endpoint.options.max_open, &entry.value)
-    else {
+    let restored = Exchanges::restored(&endpoint.dispatcher, endpoint.options.max_open, &entry.value);
+    let Some((exchanges, watched)) = restored else {
         tracing::warn!("a session of another release cannot be gone on with here");
         return Ok(());
     };
@@ -237,7 +248,9 @@ pub(super) async fn recall(
     };
     if let Some(dialect) = dialect {
         endpoint.dispatcher.attend(dialect, &session.push());
+        endpoint.dispatcher.watch_again(caller, dialect, &session.push(), watched);
     }
+    shared.board.say(Word::TakenOver { session: id.to_owned() });
     shared.keep(sessions, &session, Some(&entry)).await;
     Ok(())
 }
