@@ -251,6 +251,16 @@ impl Events {
         }
     }
 
+    /// The next message by this method.
+    async fn until(&mut self, method: &str) -> Value {
+        loop {
+            let (_, message) = self.next().await.expect("it goes on");
+            if message["method"] == method {
+                return message;
+            }
+        }
+    }
+
     /// The messages that are left of it.
     async fn rest(mut self) -> Vec<Value> {
         let mut messages = Vec::new();
@@ -404,6 +414,38 @@ command = ["sleep", "60"]
 task = "never"
 "#;
 
+#[tokio::test]
+async fn n9_a_cancel_of_a_call_whose_node_was_killed_cancels_its_task() {
+    a_cancel_outlives_the_node(&Fleet::new(CONFIG)).await;
+}
+
+#[tokio::test]
+async fn n9_a_cancel_of_a_call_whose_node_was_killed_cancels_its_task_on_redis() {
+    a_cancel_outlives_the_node(&Fleet::on_redis(CONFIG)).await;
+}
+
+async fn a_cancel_outlives_the_node(fleet: &Fleet) {
+    let (one, two) = (fleet.node(&[]), fleet.node(&[]));
+    let session = one.session("ann").await;
+    let work = json!({"name": "work", "arguments": {"until": "go"}});
+    let mut work = one.in_session_as(8, &session, "tools/call", work).await;
+    work.next().await.expect("it begins with an event to come back to");
+    drop(one);
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 8}});
+    let request = two.request(reqwest::Method::POST, "ann").header("mcp-session-id", &session);
+    assert_eq!(posted(request, &cancelled).await.status(), 202);
+    let mut listed = Value::Null;
+    for _ in 0..1500 {
+        listed = two.in_session(&session, "tasks/list", json!({})).await.answer().await["result"].take();
+        if listed["tasks"][0]["status"] == "cancelled" {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it goes on: {listed}");
+}
+
 async fn whoever_waits_is_answered_elsewhere(fleet: &Fleet) {
     let (one, two) = (fleet.node(&[]), fleet.node(&[]));
     let session = one.session("ann").await;
@@ -456,6 +498,48 @@ async fn n2_a_node_that_stood_still_does_not_answer_once_more() {
         let again = Events::of(node.resume("ann", &session, &last).await);
         assert_eq!(again.rest().await, answered, "wherever it is asked for, the answer is that one");
     }
+}
+
+#[tokio::test]
+async fn n9_what_a_client_of_a_session_sends_and_is_told_may_come_by_any_node() {
+    a_session_is_heard_at_any_node(&Fleet::new(&format!("{CONFIG}\n{NEVER}"))).await;
+}
+
+#[tokio::test]
+async fn n9_what_a_client_of_a_session_sends_and_is_told_may_come_by_any_node_on_redis() {
+    a_session_is_heard_at_any_node(&Fleet::on_redis(&format!("{CONFIG}\n{NEVER}"))).await;
+}
+
+async fn a_session_is_heard_at_any_node(fleet: &Fleet) {
+    let (one, two) = (fleet.node(&[]), fleet.node(&[]));
+    let session = one.session("ann").await;
+    let own = two.request(reqwest::Method::GET, "ann").header("mcp-session-id", &session);
+    let mut own = Events::of(own.send().await.unwrap());
+    // It is known within a moment that the other has it, too.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let asked = json!({"name": "ask", "arguments": {}, "task": {}});
+    let created = one.in_session(&session, "tools/call", asked).await.answer().await;
+    let task = created["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}"));
+    let told = own.until("notifications/tasks/status").await;
+    assert_eq!(told["params"]["taskId"], task, "{told}");
+    let mut waiting = one.in_session(&session, "tasks/result", json!({"taskId": task})).await;
+    let asked = waiting.until("elicitation/create").await;
+    let given = json!({"jsonrpc": "2.0", "id": asked["id"],
+        "result": {"action": "accept", "content": {"go": true}}});
+    let post = |message: Value| {
+        let request = two.request(reqwest::Method::POST, "ann").header("mcp-session-id", &session);
+        async move { posted(request, &message).await.status().as_u16() }
+    };
+    assert_eq!(post(given).await, 202);
+    let result = waiting.answer().await;
+    assert_eq!(result["result"]["content"][0]["text"], "went on", "{result}");
+    let linger = json!({"name": "linger", "arguments": {}});
+    let linger = one.in_session_as(9, &session, "tools/call", linger).await;
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}});
+    assert_eq!(post(cancelled).await, 202);
+    let rest = linger.rest().await;
+    assert!(rest.iter().all(Value::is_null), "it has no answer: {rest:?}");
 }
 
 const SAY: &str =

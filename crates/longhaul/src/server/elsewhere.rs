@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{ErrorObject, RequestId};
-use longhaul_tasks::store::Owner;
+use longhaul_tasks::store::{Owner, Scope, TaskId};
 
 use super::ask::courier;
 use super::changes::{Elsewhere, News};
@@ -54,6 +54,15 @@ impl Dispatcher {
     /// Whether anybody is to be told of changes.
     pub(crate) fn is_listened_to(&self) -> bool {
         self.0.changes.as_ref().is_some_and(|changes| changes.has_listeners())
+    }
+
+    /// A client of this owner's has cancelled the call that has become this task, whose server is gone.
+    pub(crate) async fn cancel_left(&self, owner: &Owner, task: &str) {
+        let Ok(task) = TaskId::new(task) else { return };
+        let cancelled = self.0.engine.cancel(Scope::Owner(owner), &task, Some("cancelled on request")).await;
+        if let Err(error) = cancelled {
+            tracing::warn!(%task, %error, "a task that its caller cancels goes on");
+        }
     }
 
     /// A client of this owner's has answered what another server has put to it, or this one before a crash. `None` if the

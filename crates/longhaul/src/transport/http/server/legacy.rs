@@ -23,7 +23,7 @@ use super::stream::{Begun, GoOn, Stream};
 use super::{Endpoint, RETRY_AFTER};
 use crate::driver::Exchanges;
 use crate::server::{
-    Again, Answered, Caller, Cx, Dispatched, Exchange, Outgoing, Outlet, Party, StreamReceiver,
+    Again, Answered, Caller, Cx, Dispatched, Dispatcher, Exchange, Outgoing, Outlet, Party, StreamReceiver,
 };
 use crate::wire::{self, By};
 
@@ -349,8 +349,18 @@ pub(super) fn notice(
         object.raw("params", notification.params.as_str().unwrap_or("{}"));
         object.end();
         board.say(sent(&session, &message));
+        if let Ok(Some(id)) = notification.params.read::<RequestId>("requestId") {
+            tokio::spawn(cancel_left(endpoint.dispatcher.clone(), session, id));
+        }
     }
     empty(StatusCode::ACCEPTED)
+}
+
+/// Cancels the task that a call has become, if its node is gone: nobody else hears that its caller cancels it.
+async fn cancel_left(dispatcher: Dispatcher, session: Arc<Session>, id: RequestId) {
+    if let Some(task) = session.streams().task_left_by(&id).await {
+        dispatcher.cancel_left(&session.owner(), &task).await;
+    }
 }
 
 /// That the client of the session has sent this, as other nodes are told.

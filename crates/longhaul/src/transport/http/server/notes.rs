@@ -26,6 +26,23 @@ pub(super) struct Note {
     pub(super) again: Option<Again>,
 }
 
+impl Note {
+    /// The task that its call has become.
+    pub(super) fn task(&self) -> Option<&str> {
+        match &self.again {
+            Some(Again::Followed { task, .. }) => Some(task),
+            Some(Again::Asked { .. }) | None => None,
+        }
+    }
+}
+
+/// As it is kept.
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
 /// A request that is answered here, as it is noted for others.
 pub(super) struct Noting {
     id: RequestId,
@@ -44,11 +61,10 @@ impl fmt::Debug for Noting {
 
 impl Noting {
     /// It as it stands, from now on noted.
-    pub(super) fn note(&mut self) -> String {
+    pub(super) fn note(&mut self) -> Note {
         self.noted = Some(Instant::now());
         let again = self.again.as_mut().and_then(|again| again.borrow_and_update().clone());
-        let note = Note { id: self.id.clone(), node: Arc::clone(&self.node), again };
-        serde_json::to_string(&note).expect("strings and numbers are JSON")
+        Note { id: self.id.clone(), node: Arc::clone(&self.node), again }
     }
 
     /// Whether what was noted would be forgotten before long.

@@ -7,14 +7,16 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use longhaul_proto::jsonrpc::{Limits, Message};
+use longhaul_proto::jsonrpc::{Limits, Message, RequestId};
 use longhaul_tasks::store::{EventStore, Owner, Stream as Key};
+use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::answer::Sent;
 use super::notes::{GONE, Nodes, Note, Noting};
 use super::session::new_id;
+use crate::hex::hex;
 use crate::server::{Outgoing, StreamReceiver, own_stream};
 
 /// The streams of one session.
@@ -111,6 +113,9 @@ const PUSHES: char = 'p';
 /// How those begin that carry nothing, but say of others what was noted of their requests.
 const NOTES: char = 'n';
 
+/// How those begin that say of a call what was noted of it, by its request.
+const CALLS: char = 'r';
+
 /// What stands in a stream from where on another node goes on with it. No client is sent it.
 const GOES_ON: &str = "=";
 
@@ -165,7 +170,7 @@ impl Streams {
         Resumed { several, go_on }: Resumed,
         open_push: impl FnOnce(Arc<Stream>) -> StreamReceiver,
     ) -> Option<mpsc::Receiver<Box<Sent>>> {
-        let (name, number) = last.rsplit_once('-').filter(|(name, _)| !name.starts_with(NOTES))?;
+        let (name, number) = last.rsplit_once('-').filter(|(name, _)| !name.starts_with([NOTES, CALLS]))?;
         let stream = lock(&self.known).get(name).cloned();
         if stream.as_ref().is_some_and(|stream| !stream.lock().whole) {
             return None;
@@ -263,17 +268,39 @@ impl Streams {
     /// Notes for other nodes what there is to know of the request whose stream it is. Without that its answer is this node's alone.
     async fn note(&self, stream: &Stream, noting: &mut Option<Noting>) {
         let Some(noting) = noting else { return };
-        let (name, note) = (format!("{NOTES}{}", stream.name), noting.note());
-        if let Err(error) = self.events.append(self.key(&name), &note).await {
-            tracing::debug!(%error, "no other server can go on with a stream");
+        let note = noting.note();
+        // Whoever cancels a call knows no stream.
+        let of_call = note.task().map(|_| call(&note.id));
+        for name in [Some(format!("{NOTES}{}", stream.name)), of_call].into_iter().flatten() {
+            if let Err(error) = self.events.append(self.key(&name), &note.to_string()).await {
+                tracing::debug!(%error, "no other server can go on with a stream");
+            }
         }
     }
 
     /// What was noted last of the request that a stream is for.
     async fn noted(&self, stream: &str) -> Option<Note> {
-        let (name, mut after, mut noted) = (format!("{NOTES}{stream}"), 0, None);
+        self.noted_as(&format!("{NOTES}{stream}")).await
+    }
+
+    /// The task that the call of that request has become, once the node is gone that owes its answer. `None` if it is none, or the
+    /// node is there still.
+    pub(super) async fn task_left_by(&self, id: &RequestId) -> Option<String> {
+        let note = self.noted_as(&call(id)).await?;
+        let (task, mut missing, begun) = (note.task()?, None, Instant::now());
+        while !self.is_gone(&note, &mut missing).await {
+            if begun.elapsed() > 2 * GONE && missing.is_none() {
+                return None;
+            }
+            tokio::time::sleep(LOOK_AFTER_NODE_EVERY).await;
+        }
+        Some(task.to_owned())
+    }
+
+    async fn noted_as(&self, name: &str) -> Option<Note> {
+        let (mut after, mut noted) = (0, None);
         loop {
-            let notes = self.events.replay(self.key(&name), after, PAGE).await.ok()??;
+            let notes = self.events.replay(self.key(name), after, PAGE).await.ok()??;
             let Some(last) = notes.last() else { return noted };
             // One of another release may say more than this one can read.
             (after, noted) = (last.number, serde_json::from_str(&last.text).ok());
@@ -634,6 +661,12 @@ async fn changed(noting: &mut Option<Noting>) {
         Some(noting) => noting.changed().await,
         None => std::future::pending().await,
     }
+}
+
+/// Where it is noted what the call of that request has become.
+fn call(id: &RequestId) -> String {
+    let digest: [u8; 32] = Sha256::digest(id.to_string()).into();
+    format!("{CALLS}{}", hex(&digest))
 }
 
 fn is_answer(message: &[u8]) -> bool {
