@@ -250,6 +250,34 @@ async fn what_a_session_watches_it_watches_at_every_node_and_is_told_of_once() {
 }
 
 #[tokio::test]
+async fn what_a_session_comes_to_watch_at_one_of_its_nodes_it_watches_at_all() {
+    let [one, other] = nodes().await;
+    let session = one.session().await;
+    // Both have it before it watches anything.
+    for node in [&one, &other] {
+        assert!(node.ask(&session, 1, "ping", json!({})).await["result"].is_object());
+    }
+    let watched = json!({"uri": WATCHED});
+    assert!(one.ask(&session, 2, "resources/subscribe", watched.clone()).await["result"].is_object());
+    let added = json!({"uri": "app://added"});
+    for node in [&one, &other] {
+        node.catalogue.add(Resource::text("app://added", "added", "a")).unwrap();
+    }
+    assert!(other.ask(&session, 3, "resources/subscribe", added).await["result"].is_object());
+    one.serving.abort();
+    let mut pushes = other.pushes(&session).await;
+    for uri in [WATCHED, "app://added"] {
+        other.catalogue.resource_updated(uri).unwrap();
+        assert_eq!(pushes.told(UPDATED).await["params"]["uri"], uri);
+    }
+    assert!(other.ask(&session, 4, "resources/unsubscribe", watched).await["result"].is_object());
+    for uri in [WATCHED, "app://added"] {
+        other.catalogue.resource_updated(uri).unwrap();
+    }
+    assert_eq!(pushes.told(UPDATED).await["params"]["uri"], "app://added");
+}
+
+#[tokio::test]
 async fn what_changes_at_one_node_is_told_at_every_node() {
     let [one, other] = nodes().await;
     let session = other.session().await;

@@ -84,6 +84,12 @@ impl Exchanges {
         Some((this, watched))
     }
 
+    /// The resources that a session watches that was [kept](Self::saved) so.
+    #[cfg(feature = "http")]
+    pub(crate) fn watched(saved: &[u8]) -> Option<Vec<String>> {
+        Some(Saved::read(saved)?.watched)
+    }
+
     /// What another process needs to go on with the session, which watches these resources.
     #[cfg(feature = "http")]
     pub(crate) fn saved(&self, watched: &[String]) -> Option<Vec<u8>> {

@@ -37,6 +37,13 @@ impl Dispatcher {
         }
     }
 
+    /// A session watches a resource no longer.
+    pub(crate) fn unwatch(&self, push: &Arc<dyn Push>, uri: &str) {
+        if let Some(changes) = &self.0.changes {
+            changes.unwatch(push, uri);
+        }
+    }
+
     /// Other servers are told of changes by this from now on. Must be called within a tokio runtime.
     pub(crate) fn tell_elsewhere(&self, elsewhere: Arc<dyn Elsewhere>) {
         if let Some(changes) = &self.0.changes {

@@ -69,20 +69,15 @@ pub(super) fn answer<'a>(
     // to know before it is answered.
     let watches = matches!(method, Some(Method::Subscribe | Method::Unsubscribe));
     let streams = accept.events && endpoint.options.sessions && !watches && method != Some(Method::GetTask);
-    if watches && let Some(shared) = endpoint.sessions.shared() {
-        let request =
-            start(endpoint, &session, caller, request, meta).map_err(|error| (request.id.clone(), error));
+    if watches
+        && endpoint.options.sessions
+        && let Some(shared) = endpoint.sessions.shared()
+    {
+        let (asks, id) = (caller.clone(), request.id.clone());
+        let started = start(endpoint, &session, caller, request, meta);
         return Reply::later(async move {
-            let response = match request {
-                Ok(Started::Answered(answered, out)) => json(&endpoint.options, answered, out),
-                Ok(Started::Running(receiver, _)) => {
-                    let mut accept = accept;
-                    accept.events = false;
-                    answer_with(&endpoint.options, accept, Source::Apart(receiver)).await
-                }
-                Err((id, error)) => refusal(StatusCode::OK, Some(&id), &error),
-            };
-            shared.renew(&endpoint.sessions, &session).await;
+            let response = whole(endpoint, accept, &id, started).await;
+            shared.renew(&endpoint.sessions, &session, Some(&asks)).await;
             response
         });
     }
@@ -102,6 +97,23 @@ pub(super) fn answer<'a>(
             Reply::later(answer_with(&endpoint.options, accept, Source::Apart(receiver)))
         }
         Err(error) => Reply::Now(refusal(StatusCode::OK, Some(&request.id), &error)),
+    }
+}
+
+/// Answers with one JSON object, however long it takes.
+async fn whole(
+    endpoint: &Endpoint,
+    mut accept: Accept,
+    id: &RequestId,
+    started: Result<Started, ErrorObject>,
+) -> Response<Body> {
+    accept.events = false;
+    match started {
+        Ok(Started::Answered(answered, out)) => json(&endpoint.options, answered, out),
+        Ok(Started::Running(receiver, _)) => {
+            answer_with(&endpoint.options, accept, Source::Apart(receiver)).await
+        }
+        Err(error) => refusal(StatusCode::OK, Some(id), &error),
     }
 }
 

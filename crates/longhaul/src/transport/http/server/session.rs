@@ -337,7 +337,7 @@ impl Sessions {
         let used: Vec<_> = lock(&self.open).values().filter(is_used).cloned().collect();
         for session in used {
             if session.unseen_for(shared.look_every()) {
-                shared.renew(self, &session).await;
+                shared.renew(self, &session, None).await;
             }
         }
         shared.sweep().await;
@@ -446,6 +446,11 @@ impl Session {
             let mut known = lock(&self.known);
             (known.kept, known.written) = (true, Some((saved, Instant::now())));
         }
+    }
+
+    /// What this node has written of it last for as long as it is used.
+    pub(super) fn written(&self) -> Option<Vec<u8>> {
+        lock(&self.known).written.as_ref().map(|(written, _)| written.clone())
     }
 
     /// Whether this node has written just this of it, and within so long.

@@ -137,16 +137,49 @@ impl Shared {
         }
     }
 
-    /// Says that the session is used, unless it has been ended at another node: then it ends here, too.
-    pub(super) async fn renew(&self, sessions: &Sessions, session: &Session) {
+    /// Says that the session is used, unless it has been ended at another node: then it ends here, too. What another node has
+    /// written of it counts: its client is at both, and watches here what it watches there, as far as the `caller` may that asks.
+    pub(super) async fn renew(&self, sessions: &Sessions, session: &Session, caller: Option<&Caller>) {
         let owner = session.owner();
-        let found = self.registry.entry(key(&owner, session.id())).await;
-        match found {
-            Ok(found) => {
-                self.keep(sessions, session, found.as_ref()).await;
+        let found = match self.registry.entry(key(&owner, session.id())).await {
+            Ok(found) => found,
+            Err(error) => return report("looked for at other nodes", &error),
+        };
+        let written = session.written();
+        let others = found.as_ref().zip(written).filter(|(entry, written)| *entry.value != **written);
+        match (others, caller) {
+            (Some((entry, _)), None) if *entry.value != *ENDED => return self.extend(session, entry).await,
+            (Some((entry, written)), Some(caller)) => {
+                session.note_elsewhere();
+                self.adopt(session, &written, &entry.value, caller);
             }
-            Err(error) => report("looked for at other nodes", &error),
+            _ => {}
         }
+        self.keep(sessions, session, found.as_ref()).await;
+    }
+
+    /// Leaves what another node has written of the session as it is, for longer.
+    async fn extend(&self, session: &Session, entry: &Entry) {
+        let (owner, value) = (session.owner(), Value::lasting(&entry.value, self.lasting()));
+        let swap =
+            self.registry.compare_and_set(key(&owner, session.id()), Some(entry.version), Some(value)).await;
+        if let Err(error) = swap {
+            report("kept for other nodes", &error);
+        }
+    }
+
+    /// The session watches here what it has been made to watch at another node since this one has `written` of it, and no longer
+    /// what it has been made to leave there.
+    fn adopt(&self, session: &Session, written: &[u8], found: &[u8], caller: &Caller) {
+        let dialect = session.lock().exchanges.dialect();
+        let watched = Exchanges::watched(written).zip(Exchanges::watched(found));
+        let Some((dialect, (before, now))) = dialect.zip(watched) else { return };
+        let push = session.push();
+        for gone in before.iter().filter(|uri| !now.contains(uri)) {
+            self.dispatcher.unwatch(&push, gone);
+        }
+        let new = now.into_iter().filter(|uri| !before.contains(uri)).collect();
+        self.dispatcher.watch_again(caller, dialect, &push, new);
     }
 
     /// Makes room where sessions are no longer used.
@@ -205,7 +238,7 @@ pub(super) async fn recall(
     if let Some(session) = sessions.here(id, principal) {
         if !session.was_followed_up() || session.unseen_for(shared.look_every()) {
             session.lock().followed_up = true;
-            shared.renew(sessions, &session).await;
+            shared.renew(sessions, &session, Some(caller)).await;
         }
         return Ok(());
     }
