@@ -697,3 +697,19 @@ async fn what_was_noted_of_a_request_is_no_stream() {
         assert_eq!(node.get(&session, &format!("n{primed}")).await.status().as_u16(), 400);
     }
 }
+
+#[tokio::test]
+async fn a_stream_that_has_ended_without_an_answer_is_not_waited_for_at_another_node() {
+    let [(one, _), (other, _)] = linked_nodes(Options::default).await;
+    let session = one.initialize("2025-11-25").await;
+    let mut stream = one.call(&session, "steps").await;
+    let (primed, _) = stream.next().await.unwrap();
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    let request = Request::post("/mcp").header("mcp-session-id", &session);
+    assert_eq!(one.send(request, cancelled.to_string()).await.status().as_u16(), 202);
+    assert_eq!(stream.next().await, None, "what was cancelled has no answer");
+    let rest = other.resume(&session, &primed).await.rest().await;
+    let [(_, lost)] = &rest[..] else { panic!("{rest:?}") };
+    assert_eq!(lost["error"]["data"]["reason"], "worker_lost", "{lost}");
+}

@@ -323,7 +323,7 @@ fn start_again(
 
 /// What is said of a call that was its node's alone, which is gone.
 fn lost() -> ErrorObject {
-    let message = "the server that ran this call is gone, and nothing says how far it came: see what it has done before calling again";
+    let message = "the server that ran this call is gone, or has let go of it, and nothing says how far it came: see what it has done before calling again";
     ErrorObject::internal(message).with_data(&serde_json::json!({ "reason": "worker_lost" }))
 }
 

@@ -24,6 +24,9 @@ pub(super) struct Note {
     /// What is done in its place; if nothing, the answer is lost with the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) again: Option<Again>,
+    /// That node owes it no more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_over: bool,
 }
 
 impl Note {
@@ -64,7 +67,7 @@ impl Noting {
     pub(super) fn note(&mut self) -> Note {
         self.noted = Some(Instant::now());
         let again = self.again.as_mut().and_then(|again| again.borrow_and_update().clone());
-        Note { id: self.id.clone(), node: Arc::clone(&self.node), again }
+        Note { id: self.id.clone(), node: Arc::clone(&self.node), again, is_over: false }
     }
 
     /// Whether what was noted would be forgotten before long.

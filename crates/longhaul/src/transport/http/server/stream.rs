@@ -227,6 +227,7 @@ impl Streams {
     /// Keeps what is sent, and sends it on while a client is connected, until there is no more, or another node goes on.
     async fn carry(self: Arc<Self>, stream: Arc<Stream>, begun: Begun) {
         let Begun { first: mut next, mut rest, mut noting } = begun;
+        let mut answered = false;
         loop {
             if next.is_none() {
                 next = tokio::select! {
@@ -249,12 +250,19 @@ impl Streams {
                 }
                 Outgoing::Notification { message, .. } | Outgoing::Answer { message, .. } => {
                     match self.keep(&stream, message).await {
-                        Ok(sent) => stream.send(sent).await,
+                        Ok(sent) => {
+                            answered = noting.is_some() && sent.id.is_some() && is_answer(&sent.message);
+                            stream.send(sent).await;
+                        }
                         Err(NotOurs::Answered(sent)) => {
                             stream.send(sent).await;
+                            noting = None;
                             break;
                         }
-                        Err(NotOurs::GoneOnWith) => break,
+                        Err(NotOurs::GoneOnWith) => {
+                            noting = None;
+                            break;
+                        }
                     }
                     if noting.as_ref().is_some_and(Noting::is_old) {
                         self.note(&stream, &mut noting).await;
@@ -263,18 +271,38 @@ impl Streams {
             }
         }
         self.end(&stream);
+        if let Some(noting) = &mut noting {
+            self.note_end(&stream, noting, answered).await;
+        }
     }
 
     /// Notes for other nodes what there is to know of the request whose stream it is. Without that its answer is this node's alone.
     async fn note(&self, stream: &Stream, noting: &mut Option<Noting>) {
         let Some(noting) = noting else { return };
         let note = noting.note();
+        self.append_note(&format!("{NOTES}{}", stream.name), &note).await;
         // Whoever cancels a call knows no stream.
-        let of_call = note.task().map(|_| call(&note.id));
-        for name in [Some(format!("{NOTES}{}", stream.name)), of_call].into_iter().flatten() {
-            if let Err(error) = self.events.append(self.key(&name), &note.to_string()).await {
-                tracing::debug!(%error, "no other server can go on with a stream");
-            }
+        if note.task().is_some() {
+            self.append_note(&call(&note.id), &note).await;
+        }
+    }
+
+    /// Notes for other nodes that this one owes the answer no more. One that was not kept is theirs to give, and a call that
+    /// has been answered is not theirs to cancel.
+    async fn note_end(&self, stream: &Stream, noting: &mut Noting, answered: bool) {
+        let mut note = Note { is_over: true, ..noting.note() };
+        if !answered {
+            self.append_note(&format!("{NOTES}{}", stream.name), &note).await;
+        }
+        if note.task().is_some() {
+            note.again = None;
+            self.append_note(&call(&note.id), &note).await;
+        }
+    }
+
+    async fn append_note(&self, name: &str, note: &Note) {
+        if let Err(error) = self.events.append(self.key(name), &note.to_string()).await {
+            tracing::debug!(%error, "other servers do not know how a request stands");
         }
     }
 
@@ -436,7 +464,7 @@ impl Streams {
 
     /// Whether the node that owes an answer is gone. It has been `missing` since then.
     async fn is_gone(&self, note: &Note, missing: &mut Option<Instant>) -> bool {
-        let Some(nodes) = &self.nodes else { return false };
+        let Some(nodes) = self.nodes.as_ref().filter(|_| !note.is_over) else { return note.is_over };
         match nodes.is_there(&note.node).await {
             Ok(false) => missing.get_or_insert_with(Instant::now).elapsed() >= GONE,
             Ok(true) | Err(_) => {
