@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use longhaul::driver;
+use longhaul::proto::model::{LoggingLevel, Progress};
 use longhaul::server::{
     Dispatcher, Elicited, Principal, SubscriptionOptions, TaskMode, TaskPolicy, ToolError,
 };
@@ -46,6 +47,18 @@ async fn ask(cx: Cx, _: Nothing) -> Result<&'static str, ToolError> {
     })
 }
 
+/// Says all that can be said of a task before it first waits, and again afterwards.
+async fn loud(cx: Cx, _: Nothing) -> &'static str {
+    for time in 1..=2 {
+        cx.log(LoggingLevel::Error, "so far").await;
+        cx.pass_log(LoggingLevel::Error, Some("disk"), "so far");
+        cx.elicitation_complete("page").await;
+        cx.progress(Progress::new(f64::from(time))).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    "said"
+}
+
 fn server(store: &Memory) -> Server {
     server_on(store.another_node())
 }
@@ -54,6 +67,7 @@ fn server_on(store: impl TaskStore + 'static) -> Server {
     Server::new("news", "1")
         .tool(Tool::typed("work", "Work", work).task(TaskPolicy::always()))
         .tool(Tool::typed("ask", "Ask", ask).task(TaskPolicy::always()))
+        .tool(Tool::typed("loud", "Say all there is", loud).task(TaskPolicy::always()))
         .store(store)
 }
 
@@ -405,6 +419,44 @@ async fn a_session_is_told_of_its_task_though_its_work_was_put_aside_and_is_gone
     let result = client.ask("tasks/result", json!({"taskId": id})).await;
     assert_eq!(result["result"]["content"][0]["text"], "gone on");
     client.is_told_nothing_for(Duration::from_millis(200)).await;
+}
+
+/// R2-39 of `conformance/REQUIREMENTS.md`: what a tool says at once waits for the answer that tells of the task.
+#[tokio::test(start_paused = true)]
+async fn what_is_said_of_a_task_before_its_call_is_answered_names_it_and_follows_the_answer() {
+    let dispatcher = server(&Memory::new()).dispatcher().unwrap();
+    let mut client = Client::in_session(&dispatcher).await;
+    let call = json!({"name": "loud", "arguments": {}, "task": {}, "_meta": {"progressToken": "p"}});
+    let asked = client.send("tools/call", call).await;
+    let created = client.receive().await;
+    assert_eq!(created["id"], asked, "nothing comes before it: {created}");
+    let related =
+        json!({"io.modelcontextprotocol/related-task": {"taskId": created["result"]["task"]["taskId"]}});
+    let mut said = Vec::new();
+    while said.len() < 8 {
+        let message = client.receive().await;
+        let method = message["method"].as_str().unwrap().to_owned();
+        if method != "notifications/tasks/status" {
+            assert_eq!(message["params"]["_meta"], related, "{message}");
+            said.push(method);
+        }
+    }
+    said.sort_unstable();
+    let (page, log) = ("notifications/elicitation/complete", "notifications/message");
+    let progress = "notifications/progress";
+    assert_eq!(said, [page, page, log, log, log, log, progress, progress]);
+}
+
+/// R3-47 of `conformance/REQUIREMENTS.md`.
+#[tokio::test(start_paused = true)]
+async fn a_task_of_the_extension_is_quiet_though_its_call_is_not_answered_yet() {
+    let dispatcher = server(&Memory::new()).dispatcher().unwrap();
+    let mut client = Client::connect(&dispatcher, "ann");
+    let wants = json!({"io.modelcontextprotocol/logLevel": "debug", "progressToken": "p"});
+    let asked = client.send("tools/call", json!({"name": "loud", "arguments": {}, "_meta": wants})).await;
+    let created = client.receive().await;
+    assert_eq!((&created["id"], &created["result"]["resultType"]), (&json!(asked), &json!("task")));
+    client.is_told_nothing().await;
 }
 
 /// Ends the process when the end of a task is committed, and nobody has heard of it.

@@ -330,6 +330,11 @@ impl Begin<'_> {
             cx.interview().let_model_answer();
         }
         cx.be_waited_for(self.stance == Stance::Waits);
+        let asks = self.stance == Stance::AsksForTask;
+        let push = push.filter(|_| asks).map(|push| Arc::new(HeldPush::new(push)));
+        if asks {
+            cx.be_asked_for(push.clone());
+        }
         let (desk, topic) = (&self.dispatcher.0.desk, topic(self.tool, arguments));
         let is_front = engine.is_front();
         let asks_as_task = self.drafted.is_none()
@@ -395,8 +400,6 @@ impl Begin<'_> {
             // What works on it cannot ask on this caller's line: who is handed over can be asked.
             call.plan = call.plan.with_questions();
         }
-        let push =
-            push.filter(|_| self.stance == Stance::AsksForTask).map(|push| Arc::new(HeldPush::new(push)));
         self.hand_in(envelope, cx, call, push, task_rounds, out)
     }
 

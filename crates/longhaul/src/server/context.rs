@@ -5,13 +5,13 @@ use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use longhaul_proto::dialect::{Dialect, write_drafted_relation};
+use longhaul_proto::dialect::{Dialect, write_drafted_relation, write_related_task};
 use longhaul_proto::jsonrpc::{ObjectWriter, ProgressToken};
 use longhaul_proto::method::Notice;
 use longhaul_proto::model::{ClientCapabilities, LoggingLevel, Progress, TraceParent};
 use longhaul_tasks::report::Reporter;
 use longhaul_tasks::runner::Keeper;
-use longhaul_tasks::store::{self, Principal};
+use longhaul_tasks::store::{self, Principal, TaskId};
 use serde::Serialize;
 use tokio::sync::Notify;
 
@@ -19,7 +19,7 @@ use super::ask::Interview;
 use super::dispatch::Caller;
 use super::grant::Grant;
 use super::opened::Opening;
-use super::outlet::Outlet;
+use super::outlet::{HeldPush, Outlet, Push as _};
 use super::resumed::unheard;
 use super::scope::Scope;
 use super::shelf::Shelf;
@@ -54,6 +54,8 @@ struct Call {
     successor: Mutex<Option<Cx>>,
     /// The drafted task that the call is: whatever is said of it names the task.
     drafted: OnceLock<Arc<str>>,
+    /// Its caller has asked for the task that it is (D2), and where that is told of it if there is such a place.
+    asked_for: OnceLock<Option<Arc<HeldPush>>>,
     /// What lets it open tasks by hand.
     opening: OnceLock<Box<Opening>>,
     /// Its caller follows the task that it becomes, rather than wait.
@@ -111,6 +113,7 @@ impl Cx {
             keeper,
             successor: Mutex::new(None),
             drafted: OnceLock::new(),
+            asked_for: OnceLock::new(),
             opening: OnceLock::new(),
             leaves: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
@@ -142,6 +145,13 @@ impl Cx {
     pub(super) fn be_drafted(&self, id: Arc<str>) {
         // It is said once, before anything runs.
         let _ = self.0.drafted.set(id);
+    }
+
+    /// The call is a task that its caller has asked for (D2): whatever is said of it names the task, and goes to `push` once
+    /// the caller knows that there is one.
+    pub(super) fn be_asked_for(&self, push: Option<Arc<HeldPush>>) {
+        // It is said once, before anything runs.
+        let _ = self.0.asked_for.set(push);
     }
 
     /// The same caller, as the work of a task sees it that the call has opened. What it sends to the caller itself is
@@ -259,7 +269,8 @@ impl Cx {
     /// Sends progress to the caller, if it asked for it.
     pub(crate) async fn notify_progress(&self, progress: &Progress) {
         let Some(token) = &self.0.progress_token else { return };
-        if self.rises(progress)
+        if !self.is_told_by_its_task()
+            && self.rises(progress)
             && let Some(message) = self.progress_message(token, progress, None)
         {
             self.0.outlet.notify(message).await;
@@ -269,16 +280,17 @@ impl Cx {
     /// Sends progress to the caller if it asked for it and there is room.
     pub(crate) fn try_notify_progress(&self, progress: &Progress) {
         if let Some(token) = &self.0.progress_token
+            && !self.is_told_by_its_task()
             && self.rises(progress)
-            && let Some(message) = self.progress_message(token, progress, None)
+            && let Some(message) = self.progress_message(token, progress, self.named_task().as_ref())
         {
-            self.0.outlet.try_notify(message);
+            self.try_tell(message);
         }
     }
 
     /// The notification of progress of a task, under the token of the call that created it (D2), if the
     /// caller asked for it.
-    pub(crate) fn task_progress_message(&self, progress: &Progress, task: &str) -> Option<Vec<u8>> {
+    pub(crate) fn task_progress_message(&self, progress: &Progress, task: &TaskId) -> Option<Vec<u8>> {
         let token = self.0.progress_token.as_ref()?;
         if self.rises(progress) { self.progress_message(token, progress, Some(task)) } else { None }
     }
@@ -298,15 +310,42 @@ impl Cx {
         &self,
         token: &ProgressToken,
         progress: &Progress,
-        task: Option<&str>,
+        task: Option<&TaskId>,
     ) -> Option<Vec<u8>> {
+        let task = task.map(TaskId::as_str);
         told_progress::message(self.0.dialect, token, progress, task, self.drafted().map(|id| &**id))
     }
 
-    /// Names the drafted task in what is said of it.
-    fn relate(&self, params: &mut ObjectWriter<'_>) {
+    /// The task that its caller has asked for, which is named in what is said of it.
+    fn named_task(&self) -> Option<TaskId> {
+        self.0.asked_for.get()?;
+        self.keeper()?.id()
+    }
+
+    /// Names the task in what is said of it.
+    pub(super) fn relate(&self, params: &mut ObjectWriter<'_>) {
         if let Some(id) = self.drafted() {
             write_drafted_relation(params, id);
+        }
+        if let Some(id) = self.named_task() {
+            write_related_task(params, id.as_str());
+        }
+    }
+
+    /// Sends the caller a notification: of a task that it has asked for where it is told of it, for its own stream ends with
+    /// its answer.
+    pub(super) async fn tell(&self, message: Vec<u8>) {
+        match self.0.asked_for.get() {
+            Some(Some(push)) => push.push(message),
+            Some(None) | None => self.0.outlet.notify(message).await,
+        }
+    }
+
+    /// The same if there is room for it.
+    fn try_tell(&self, message: Vec<u8>) {
+        match self.0.asked_for.get() {
+            Some(Some(push)) => push.push(message),
+            Some(None) | None => self.0.outlet.try_notify(message),
         }
     }
 
@@ -323,11 +362,12 @@ impl Cx {
         }
     }
 
-    /// Sends a log message, if the caller wants messages that severe.
+    /// Sends a log message, if the caller wants messages that severe. A caller that follows the task of its call is told
+    /// of it on its session's stream where its revision has one (2025-11-25), and in no other.
     pub async fn log(&self, level: LoggingLevel, data: &(impl Serialize + ?Sized + Sync)) {
         let now = self.now();
         if let Some(message) = now.log_message(level, None, data) {
-            now.0.outlet.notify(message).await;
+            now.tell(message).await;
         }
     }
 
@@ -341,7 +381,7 @@ impl Cx {
     pub fn pass_log(&self, level: LoggingLevel, logger: Option<&str>, data: &(impl Serialize + ?Sized)) {
         let now = self.now();
         if let Some(message) = now.log_message(level, logger, data) {
-            now.0.outlet.try_notify(message);
+            now.try_tell(message);
         }
     }
 
@@ -352,7 +392,7 @@ impl Cx {
         logger: Option<&str>,
         data: &(impl Serialize + ?Sized),
     ) -> Option<Vec<u8>> {
-        if self.0.caller.log_level.is_none_or(|least| level < least) {
+        if self.0.caller.log_level.is_none_or(|least| level < least) || self.is_told_by_its_task() {
             return None;
         }
         wire::notification(By::Server, self.0.dialect, Notice::Log, |params| {
@@ -360,6 +400,13 @@ impl Cx {
             params.field("data", data);
             self.relate(params);
         })
+    }
+
+    /// Whether there is its task by now, and its caller takes tasks: of one there is neither progress nor logging, though its
+    /// answer be still on its way (the tasks extension, Notifications).
+    fn is_told_by_its_task(&self) -> bool {
+        let takes = !self.is_waited_for() && self.0.asked_for.get().is_none();
+        takes && self.keeper().is_some_and(|keeper| keeper.epoch().is_some())
     }
 
     /// Closes the connection that waits for the answer, where the caller's revision and transport let it come back

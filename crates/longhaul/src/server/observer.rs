@@ -154,7 +154,7 @@ impl Observer for CallObserver {
                     self.cx.try_notify_progress(&of(progress));
                 }
                 (Observed::Progress { progress, task: Some(task) }, Some(line)) => {
-                    if let Some(message) = self.cx.task_progress_message(&of(progress), task.as_str()) {
+                    if let Some(message) = self.cx.task_progress_message(&of(progress), task) {
                         line.push.push(message);
                     }
                 }

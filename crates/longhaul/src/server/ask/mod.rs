@@ -135,9 +135,10 @@ impl Cx {
         let now = self.now();
         let said = wire::notification(By::Server, now.dialect(), Notice::ElicitationComplete, |params| {
             params.field("elicitationId", id);
+            now.relate(params);
         });
         if let Some(said) = said {
-            now.outlet().notify(said).await;
+            now.tell(said).await;
         }
     }
 
