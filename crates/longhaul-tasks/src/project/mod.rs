@@ -168,6 +168,8 @@ fn keep_ms(record: &Record) -> Option<u64> {
     match (record.terminal_at, record.expires_at, record.retention) {
         (Some(ended), Some(at), _) => Some(millis(at.since(ended))),
         (None, _, Retention::AfterTerminal(keep)) => Some(millis(keep)),
+        // What was left of its time when it last changed: who ends then keeps that.
+        (None, Some(at), Retention::FromCreation(_)) => Some(millis(at.since(record.updated_at))),
         _ => None,
     }
 }

@@ -71,6 +71,12 @@ fn r1_11_a_drafted_task_says_for_how_long_it_is_kept_after_its_end() {
     assert_eq!(task(&kept, View::D1).ttl_ms, Some(60_000));
     assert_eq!(task(&kept, View::D2).ttl_ms, Some(660_000));
     assert_eq!(task(&record(result("ok", false)), View::D1).ttl_ms, None);
+    let mut timed = record(Phase::Queued { not_before: Time::from_unix_ms(0) });
+    timed.retention = Retention::FromCreation(keep);
+    timed.expires_at = Some(timed.created_at.after(keep));
+    timed.updated_at = timed.created_at.after(keep / 3);
+    assert_eq!(task(&timed, View::D1).ttl_ms, Some(40_000), "what is left of it");
+    assert_eq!(task(&timed, View::D2).ttl_ms, Some(60_000));
 }
 
 #[test]

@@ -116,7 +116,7 @@ pub(crate) use own_stream::{StreamSender, own_stream};
 pub(crate) use party::Party;
 #[cfg(feature = "http")]
 pub(crate) use party::Shares;
-pub use policy::{CancelPolicy, TaskMode, TaskPolicy};
+pub use policy::{CancelPolicy, TaskMode, TaskPolicy, TtlFrom};
 pub use polls::{Poll, PollFigures, PollOptions};
 #[cfg(all(unix, feature = "http"))]
 pub(crate) use principal::local_principal;

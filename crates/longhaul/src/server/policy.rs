@@ -23,9 +23,11 @@ pub struct TaskPolicy {
     /// may have been lost. Counted from when its caller is told of it at the latest, and never before its caller was to ask
     /// ten times. Default: after 60 s, and it is kept. A task whose caller waits for its end is none.
     pub orphan: OrphanRule,
-    /// How long a task is kept after it has ended. Default 24 h, at most seven days, and no more than 24 h for a
-    /// caller without a principal.
+    /// How long a task is kept after it has ended, or was created if [`ttl_from`](Self::ttl_from) says so. Default 24 h, at
+    /// most seven days, and no more than 24 h for a caller without a principal. A caller that wants another time is told this one.
     pub ttl: Duration,
+    /// From when that counts. Default [`TtlFrom::End`].
+    pub ttl_from: TtlFrom,
     /// How long a caller that cannot take a task is kept waiting before it is handed over; `None` is as
     /// long as it takes. Default 50 s, which is within every known client's clock.
     pub hold: Option<Duration>,
@@ -49,6 +51,21 @@ pub enum TaskMode {
     Required,
     /// The function decides, call by call: see [`Cx::open_task`](super::Cx::open_task).
     ByHand,
+}
+
+/// From when the [`ttl`](TaskPolicy::ttl) of a task counts.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a task has these two moments")]
+pub enum TtlFrom {
+    /// From its end: a task that is open never expires, however long its work takes or waits for somebody.
+    #[default]
+    End,
+    /// From its creation. A task that is open when its time is up fails then (`-32603`, `task expired`), at the next
+    /// [sweep](crate::tasks::runner::Pace::sweep_every): its work is dropped or ended, what it asks is no longer asked, and
+    /// what its steps did is undone. Its outcome can be read for another five minutes at least
+    /// ([`Settings::min_result_retention`](crate::store::Settings::min_result_retention)), and its `ttl` says so. A call that
+    /// is no task yet has no time.
+    Creation,
 }
 
 /// How a task ends that is cancelled.
@@ -95,6 +112,7 @@ impl TaskPolicy {
             cancel: CancelPolicy::Immediate,
             orphan: OrphanRule::default(),
             ttl: Duration::from_secs(24 * 60 * 60),
+            ttl_from: TtlFrom::End,
             hold: Some(Duration::from_secs(50)),
             join: false,
             limit: None,
@@ -109,9 +127,23 @@ impl TaskPolicy {
 
     /// A call is answered with what its function returns, or with the task that the function has
     /// [opened](super::Cx::open_task) and handed back. Of the rest of the policy, [`ttl`](Self::ttl),
-    /// [`orphan`](Self::orphan), [`cancel`](Self::cancel) and [`poll_interval`](Self::poll_interval) matter.
+    /// [`ttl_from`](Self::ttl_from), [`orphan`](Self::orphan), [`cancel`](Self::cancel) and [`poll_interval`](Self::poll_interval) matter.
     pub fn by_hand() -> Self {
         Self::new(TaskMode::ByHand)
+    }
+
+    /// Gives each task this time from its [creation](TtlFrom::Creation): one that is open afterwards fails.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use longhaul::server::TaskPolicy;
+    ///
+    /// let policy = TaskPolicy::always().with_ttl_from_creation(Duration::from_secs(3600));
+    /// ```
+    #[must_use]
+    pub fn with_ttl_from_creation(mut self, ttl: Duration) -> Self {
+        (self.ttl, self.ttl_from) = (ttl, TtlFrom::Creation);
+        self
     }
 
     /// What a revision that says it per tool says of this one.
@@ -125,13 +157,16 @@ impl TaskPolicy {
 
     /// How long a task of `owner` is kept.
     ///
-    /// `wanted` is how long its caller wants it kept, if it says so.
+    /// `wanted` is how long its caller wants it kept after its end, if it says so.
     pub(super) fn retention(&self, owner: &Owner, wanted: Option<Duration>) -> Retention {
         let longest = match owner {
             Owner::Principal(_) => LONGEST,
             Owner::Anonymous => LONGEST_ANONYMOUS,
         };
-        Retention::AfterTerminal(wanted.unwrap_or(self.ttl).min(longest))
+        match self.ttl_from {
+            TtlFrom::End => Retention::AfterTerminal(wanted.unwrap_or(self.ttl).min(longest)),
+            TtlFrom::Creation => Retention::FromCreation(self.ttl.min(longest)),
+        }
     }
 }
 
@@ -144,5 +179,25 @@ const LONGEST_ANONYMOUS: Duration = Duration::from_secs(24 * 60 * 60);
 impl Default for TaskPolicy {
     fn default() -> Self {
         Self::new(TaskMode::Never)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_tasks::store::Principal;
+
+    use super::*;
+
+    #[test]
+    fn a_time_from_creation_is_the_tools_to_say_and_bounded_as_any_other() {
+        let ann = Owner::Principal(Principal::new("ann").unwrap());
+        let policy =
+            |hours: u64| TaskPolicy::always().with_ttl_from_creation(Duration::from_secs(hours * 3600));
+        let kept = |hours, owner| policy(hours).retention(owner, Some(Duration::ZERO));
+        assert_eq!(kept(1, &ann), Retention::FromCreation(Duration::from_secs(3600)));
+        assert_eq!(kept(1000, &ann), Retention::FromCreation(LONGEST));
+        assert_eq!(kept(1000, &Owner::Anonymous), Retention::FromCreation(LONGEST_ANONYMOUS));
+        let wanted = TaskPolicy::always().retention(&ann, Some(Duration::ZERO));
+        assert_eq!(wanted, Retention::AfterTerminal(Duration::ZERO), "an open task has no time by itself");
     }
 }

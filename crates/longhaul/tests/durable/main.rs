@@ -4,6 +4,7 @@
 mod by_hand;
 mod cancelling;
 mod children;
+mod expiring;
 mod fronts;
 mod parts;
 mod questions;
