@@ -1,16 +1,17 @@
 //! What is pushed of tasks: to whoever follows them by a subscription, and in the session that created them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use longhaul::audit::{Audit, Event, Party, What};
 use longhaul::driver;
 use longhaul::proto::model::{LoggingLevel, Progress};
 use longhaul::server::{
     Dispatcher, Elicited, Principal, SubscriptionOptions, TaskMode, TaskPolicy, ToolError,
 };
-use longhaul::store::{Memory, Rerun, StoreFuture, TaskStore};
+use longhaul::store::{Memory, Owner, Rerun, StoreFuture, TaskStore};
 use longhaul::tasks::runner::Pace;
 use longhaul::{Cx, Server, Tool};
 use longhaul_store::wrap::{Faults, Operation, Wrap, Wrapped};
@@ -107,7 +108,11 @@ impl Client {
 
     /// With a session of 2025-11-25 open.
     async fn in_session(dispatcher: &Dispatcher) -> Self {
-        let mut client = Self::connect(dispatcher, "ann");
+        Self::in_session_of(dispatcher, "ann").await
+    }
+
+    async fn in_session_of(dispatcher: &Dispatcher, principal: &str) -> Self {
+        let mut client = Self::connect(dispatcher, principal);
         client.revision = "2025-11-25";
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {"form": {}}},
             "clientInfo": {"name": "t", "version": "1"}});
@@ -445,6 +450,56 @@ async fn what_is_said_of_a_task_before_its_call_is_answered_names_it_and_follows
     let (page, log) = ("notifications/elicitation/complete", "notifications/message");
     let progress = "notifications/progress";
     assert_eq!(said, [page, page, log, log, log, log, progress, progress]);
+}
+
+/// What a server has noted.
+#[derive(Clone, Debug, Default)]
+struct Noted(Arc<Mutex<Vec<Event>>>);
+
+impl Audit for Noted {
+    fn note(&self, event: Event) {
+        self.0.lock().unwrap().push(event);
+    }
+}
+
+/// A6 of `conformance/REQUIREMENTS.md`.
+#[tokio::test(start_paused = true)]
+async fn a6_an_answer_of_somebody_else_counts_for_nothing_and_is_noted_once() {
+    let noted = Noted::default();
+    let dispatcher = server(&Memory::new()).audit(noted.clone()).dispatcher().unwrap();
+    let mut ann = Client::in_session(&dispatcher).await;
+    let mut again = Client::in_session(&dispatcher).await;
+    let mut bob = Client::in_session_of(&dispatcher, "bob").await;
+    let created = ann.ask("tools/call", json!({"name": "ask", "arguments": {}, "task": {}})).await;
+    let id = created["result"]["task"]["taskId"].as_str().unwrap().to_owned();
+    let mut question = ann.receive().await;
+    while question["method"] != "elicitation/create" {
+        question = ann.receive().await;
+    }
+    let answer = |go: bool| {
+        let content = json!({"action": "accept", "content": {"go": go}});
+        format!("{}\n", json!({"jsonrpc": "2.0", "id": question["id"], "result": content}))
+    };
+    for client in [&mut bob, &mut again] {
+        for _ in 0..3 {
+            client.writer.write_all(answer(false).as_bytes()).await.unwrap();
+        }
+        // A line tells nothing of it, and goes on.
+        assert_eq!(client.ask("ping", json!({})).await["result"], json!({}));
+    }
+    let open = ann.ask("tasks/get", json!({"taskId": id})).await;
+    assert_eq!(open["result"]["status"], "input_required", "{open}");
+    ann.writer.write_all(answer(true).as_bytes()).await.unwrap();
+    let result = ann.ask("tasks/result", json!({"taskId": id})).await;
+    assert_eq!(result["result"]["content"][0]["text"], "gone on", "{result}");
+
+    let party = |name| Some(Party::of(&Owner::principal(name).unwrap()));
+    let events = noted.0.lock().unwrap().clone();
+    let by = |what| events.iter().filter(move |event| event.what == what).map(|event| event.by.clone());
+    let stray: Vec<_> = by(What::StrayAnswer).collect();
+    assert_eq!(stray, [party("bob"), party("ann")], "once a session: {events:?}");
+    assert_eq!(by(What::Answered(1)).collect::<Vec<_>>(), [party("ann")]);
+    assert!(events.iter().all(|event| event.what != What::StrayAnswer || event.task.is_none()));
 }
 
 /// R3-47 of `conformance/REQUIREMENTS.md`.

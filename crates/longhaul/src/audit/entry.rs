@@ -18,7 +18,7 @@ pub struct Entry {
     /// On which node.
     pub node: String,
     /// What happened: `created`, `claimed`, `attempt_lost`, `asked`, `answered`, `fetched`, `asked_to_end`, `cancelled`, `ended`,
-    /// `late_outcome`, `orphaned`, `deleted`, `forgotten`, `refused`, `date_refused`; of the trail itself `began`, `missed` and `removed`.
+    /// `late_outcome`, `orphaned`, `deleted`, `forgotten`, `refused`, `stray_answer`, `date_refused`; of the trail itself `began`, `missed` and `removed`.
     pub what: String,
     /// To which task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -160,6 +160,7 @@ impl What {
             Self::Deleted => "deleted",
             Self::Forgotten => "forgotten",
             Self::Refused => "refused",
+            Self::StrayAnswer => "stray_answer",
             Self::DateRefused(_) => "date_refused",
         }
     }

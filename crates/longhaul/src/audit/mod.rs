@@ -119,6 +119,9 @@ pub enum What {
     Forgotten,
     /// Whoever asked after tasks in vain too often is refused from now on.
     Refused,
+    /// An answer came in a session to what was asked in another, and counts for nothing. It is forged, or was asked in this one
+    /// by another node or before a restart. Noted once a session.
+    StrayAnswer,
     /// The date of the machine is this, an hour or more ahead of the store's time, and is not followed.
     DateRefused(Time),
 }

@@ -85,6 +85,11 @@ impl Trail {
         self.0.audit.note(self.event(What::Refused, Some(Party::of(by))));
     }
 
+    /// Whoever answers in one session what was asked in another.
+    pub(crate) fn strayed(&self, by: &Owner) {
+        self.0.audit.note(self.event(What::StrayAnswer, Some(Party::of(by))));
+    }
+
     /// How the machine's date stands to the store's time. Noted when it begins not to be followed.
     pub(super) fn date(&self, refused: Option<Time>) {
         let was_noted = self.0.date_refused.swap(refused.is_some(), Ordering::Relaxed);

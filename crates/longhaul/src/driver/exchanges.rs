@@ -96,6 +96,14 @@ impl Exchanges {
         self.session().map(|session| saved::write(session, watched))
     }
 
+    /// They are those of the session of this id.
+    #[cfg(feature = "http")]
+    pub(crate) fn belong_to(&self, session: &str) {
+        if let Some(line) = &self.line {
+            line.belong_to(session);
+        }
+    }
+
     /// Whether another process has put the question with this id to the client of the session.
     #[cfg(feature = "http")]
     pub(crate) fn is_asked_elsewhere(&self, id: &RequestId) -> bool {
@@ -189,12 +197,13 @@ impl Exchanges {
     }
 
     /// An answer has come to what the server asks in the session: when it is kept, if that is for anybody to wait for.
-    pub(crate) fn handle_response(&self, response: Response<'_>) -> Option<Kept> {
+    /// `stray` hears of the session's first that answers what was asked in another.
+    pub(crate) fn handle_response(&self, response: Response<'_>, stray: impl FnOnce()) -> Option<Kept> {
         let Some(line) = &self.line else {
             tracing::debug!("dropped an answer to nothing");
             return None;
         };
-        line.handle_response(response)
+        line.handle_response(response, stray)
     }
 
     /// Whether a call waits for an answer of the client's.

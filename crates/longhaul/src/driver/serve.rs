@@ -281,7 +281,10 @@ impl Loop {
             }
             Ok(Message::Notification(notification)) => self.handle_notification(&notification),
             // A line tells nobody what has become of an answer.
-            Ok(Message::Response(response)) => drop(self.exchanges.handle_response(response)),
+            Ok(Message::Response(response)) => {
+                let stray = || self.dispatcher.answered_astray(&self.caller.owner());
+                drop(self.exchanges.handle_response(response, stray));
+            }
             Err(error) => self.refuse(error.id(), &error.to_error_object()),
         }
     }

@@ -248,6 +248,13 @@ impl Dispatcher {
         &self.0.engine
     }
 
+    /// `owner` has answered in one session what was asked in another.
+    pub(crate) fn answered_astray(&self, owner: &Owner) {
+        if let Some(trail) = &self.0.trail {
+            trail.strayed(owner);
+        }
+    }
+
     /// When calls of a tool become tasks, and what becomes of those; `None` if it is not offered. Its
     /// [`rerun`](TaskPolicy::rerun) is what is done, also where the tool's annotations decide that.
     pub fn task_policy(&self, tool: &str) -> Option<TaskPolicy> {

@@ -32,7 +32,7 @@ async fn ask(cx: Cx, _: Nothing) -> Result<&'static str, ToolError> {
 
 /// A client with a session, like that of an editor.
 struct Editor {
-    host: Host,
+    host: Arc<Host>,
     session: String,
 }
 
@@ -107,6 +107,11 @@ impl Editor {
             options.stream_after = Duration::from_millis(20);
         })
         .await;
+        Self::at(Arc::new(host)).await
+    }
+
+    /// With a session of its own at that server.
+    async fn at(host: Arc<Host>) -> Self {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {"form": {}}},
             "clientInfo": {"name": "Visual Studio Code", "version": "1"}});
         let response = host.send(host.post().body(body("initialize", params)).unwrap()).await;
@@ -210,6 +215,22 @@ async fn a_question_whose_stream_is_gone_is_put_again_and_the_first_answer_count
     editor.answer(&third, true).await;
     assert_eq!(editor.outcome(&task).await, "gone on");
     assert_eq!(editor.say(&first, false).await, StatusCode::SERVICE_UNAVAILABLE, "it was withdrawn");
+    assert_eq!(editor.outcome(&task).await, "gone on");
+}
+
+/// A6 of `conformance/REQUIREMENTS.md`: whoever learns the id of a question can do nothing with it, nor whether it is one.
+#[tokio::test]
+async fn a6_an_answer_that_comes_in_another_session_counts_for_nothing() {
+    let editor = Editor::open().await;
+    let other = Editor::at(Arc::clone(&editor.host)).await;
+    let mut stream = editor.listen().await;
+    let task = editor.start().await;
+    let question = stream.question().await;
+    let made_up = json!({"id": format!("{}-1", "0".repeat(24))});
+    for id in [&question, &made_up] {
+        assert_eq!(other.say(id, false).await, StatusCode::SERVICE_UNAVAILABLE);
+    }
+    editor.answer(&question, true).await;
     assert_eq!(editor.outcome(&task).await, "gone on");
 }
 

@@ -1,6 +1,7 @@
 //! The line to the client of a session, on which a server asks by requests of its own.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{ErrorObject, RequestId, Response, write_request};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::InputRequest;
+#[cfg(feature = "http")]
+use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 
 use super::super::context::Cx;
@@ -37,6 +40,8 @@ struct Questions {
     unkept: VecDeque<RequestId>,
     /// What tasks ask that some request of the session has put.
     put: HashSet<String>,
+    /// An answer has come that was meant for another line.
+    has_strayed: bool,
 }
 
 impl Questions {
@@ -67,19 +72,34 @@ impl Questions {
     }
 
     /// Whether an answer to no open question is one that a task may still lack: to what has no answer that was kept, or what
-    /// another line of the same session has put, at another node or before a crash. One that was kept may come twice.
+    /// another line has put, at another node or before a crash. One that was kept may come twice.
     fn is_lost(&self, id: &RequestId) -> bool {
-        self.unkept.contains(id) || self.is_of_another(id)
+        self.unkept.contains(id) || self.line_of(id).is_some_and(|salt| salt != self.salt)
     }
 
     /// Whether another line of the same session has put that question.
+    #[cfg(feature = "http")]
     fn is_of_another(&self, id: &RequestId) -> bool {
-        let RequestId::String(text) = id else { return false };
-        let Some((salt, _)) = text.split_once('-') else { return false };
-        let is_of_a_line = salt.len() == self.salt.len() && salt.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_of_a_line && salt != self.salt
+        self.line_of(id).is_some_and(|salt| salt != self.salt && salt[..SESSION] == self.salt[..SESSION])
+    }
+
+    /// Whether it is the first answer that was meant for another session.
+    fn strays(&mut self, id: &RequestId) -> bool {
+        let is_stray = self.line_of(id).is_some_and(|salt| salt[..SESSION] != self.salt[..SESSION]);
+        is_stray && !mem::replace(&mut self.has_strayed, true)
+    }
+
+    /// The salt of the line that has put a question.
+    fn line_of<'i>(&self, id: &'i RequestId) -> Option<&'i str> {
+        let RequestId::String(text) = id else { return None };
+        let (salt, _) = text.split_once('-')?;
+        let is_salt = salt.len() == self.salt.len() && salt.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_salt.then_some(salt)
     }
 }
+
+/// How much of a salt says of which session it is; the rest, of which line of that.
+const SESSION: usize = 12;
 
 /// A question of a task.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -150,8 +170,17 @@ impl Line {
             waiting: HashMap::new(),
             unkept: VecDeque::new(),
             put: HashSet::new(),
+            has_strayed: false,
         };
         Self { questions: Arc::new(Mutex::new(questions)), push: None }
+    }
+
+    /// The same line, of the session of this id: its lines at other nodes know what it has put, and those of no other session do.
+    #[cfg(feature = "http")]
+    pub(crate) fn belong_to(&self, session: &str) {
+        let of_session = Sha256::digest(session);
+        let mut questions = self.lock();
+        questions.salt.replace_range(..SESSION, &hex(&of_session[..SESSION / 2]));
     }
 
     /// The same line, for a call whose session is pushed to so.
@@ -176,13 +205,17 @@ impl Line {
         !self.lock().waiting.is_empty()
     }
 
-    /// An answer has come: when it is kept, if whoever has sent it is to know.
-    pub(crate) fn handle_response(&self, response: Response<'_>) -> Option<Kept> {
+    /// An answer has come: when it is kept, if whoever has sent it is to know. `stray` hears of the first one that was meant
+    /// for another line.
+    pub(crate) fn handle_response(&self, response: Response<'_>, stray: impl FnOnce()) -> Option<Kept> {
         let id = response.id?;
         let (sender, kept) = oneshot::channel();
         let mut questions = self.lock();
         let Some(Waiting { answer, is_recorded }) = questions.close(&id) else {
             tracing::debug!("dropped an answer to no open question");
+            if questions.strays(&id) {
+                stray();
+            }
             return questions.is_lost(&id).then_some(kept);
         };
         let given = Given {
@@ -432,7 +465,7 @@ mod tests {
         let Ok(Message::Response(response)) = Message::decode(text.as_bytes(), &Limits::default()) else {
             panic!("{text} is an answer");
         };
-        match line.handle_response(response) {
+        match line.handle_response(response, || {}) {
             Some(kept) => Some(kept.await.is_ok()),
             None => None,
         }
@@ -485,8 +518,26 @@ mod tests {
         // It was asked at another node, or here before a crash.
         let (elsewhere, _waits) = Line::new().open(Some(&of_a_task())).unwrap();
         assert_eq!(answer(&line, &elsewhere).await, Some(false));
+        assert!(!line.lock().strays(&elsewhere), "it is told of once");
         for never_put in [RequestId::from(1), RequestId::from("another")] {
             assert_eq!(answer(&line, &never_put).await, None, "{never_put}");
         }
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn a_line_knows_what_other_lines_of_its_session_have_put_and_no_others() {
+        let of = |session| {
+            let line = Line::new();
+            line.belong_to(session);
+            line
+        };
+        let (line, elsewhere, stranger) = (of("ann's"), of("ann's"), of("bob's"));
+        let put = |line: &Line| line.open(Some(&of_a_task())).unwrap().0;
+        assert!(line.is_of_another(&put(&elsewhere)));
+        assert!(!line.is_of_another(&put(&line)) && !line.is_of_another(&put(&stranger)));
+        assert!(!line.lock().strays(&put(&elsewhere)));
+        assert!(line.lock().strays(&put(&stranger)));
+        assert!(!line.lock().strays(&put(&stranger)), "it is told of once");
     }
 }

@@ -42,7 +42,10 @@ pub(super) async fn answer(
                 session.lock().exchanges.handle_notification(&notification);
             }
             // No revision with batches has tasks, whose answers alone are kept.
-            Ok(Message::Response(response)) => drop(session.lock().exchanges.handle_response(response)),
+            Ok(Message::Response(response)) => {
+                let stray = || endpoint.dispatcher.answered_astray(&caller.owner());
+                drop(session.lock().exchanges.handle_response(response, stray));
+            }
             Err(error) => answers.push(refused(error.id(), &error.to_error_object())),
         }
     }

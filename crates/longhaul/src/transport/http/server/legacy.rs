@@ -400,7 +400,8 @@ pub(super) async fn response(
             false => text(StatusCode::SERVICE_UNAVAILABLE, NOT_KEPT.into()),
         };
     }
-    let kept = session.lock().exchanges.handle_response(response);
+    let stray = || endpoint.dispatcher.answered_astray(&caller.owner());
+    let kept = session.lock().exchanges.handle_response(response, stray);
     if let Some(kept) = kept
         && kept.await.is_err()
     {

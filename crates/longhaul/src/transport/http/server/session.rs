@@ -193,6 +193,7 @@ impl Sessions {
     }
 
     fn named(&self, id: String, exchanges: Exchanges, party: Party, taken_over: bool) -> Arc<Session> {
+        exchanges.belong_to(&id);
         let owner = owner_of(party.principal());
         let nodes = self.shared.as_ref().map(|shared| Arc::clone(shared.nodes()));
         let streams = Streams::new(Arc::clone(&self.events), owner, id.clone(), nodes);
@@ -367,7 +368,9 @@ impl Sessions {
                 session.lock().exchanges.handle_notification(&notification);
             }
             // Who has sent it was told already.
-            Ok(Message::Response(response)) => drop(session.lock().exchanges.handle_response(response)),
+            Ok(Message::Response(response)) => {
+                drop(session.lock().exchanges.handle_response(response, || {}))
+            }
             Ok(Message::Request(_)) | Err(_) => {}
         }
     }
