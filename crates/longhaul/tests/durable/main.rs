@@ -11,6 +11,7 @@ mod questions;
 mod rig;
 mod slots;
 mod steps;
+mod strangers;
 mod traces;
 mod undoing;
 mod versions;

@@ -244,7 +244,13 @@ impl Process {
         self.exchange("ann", revision, method, params)
     }
 
-    fn exchange(&self, who: &str, revision: Option<Revision>, method: &str, params: &Value) -> Value {
+    pub(crate) fn exchange(
+        &self,
+        who: &str,
+        revision: Option<Revision>,
+        method: &str,
+        params: &Value,
+    ) -> Value {
         let mut out = Vec::new();
         self.runtime.block_on(async {
             match self.begin((who, revision), method, params, &mut out) {
