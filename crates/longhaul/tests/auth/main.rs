@@ -8,6 +8,7 @@ mod client;
 mod door;
 mod isolation;
 mod proxy;
+mod resumed;
 mod rig;
 mod scopes;
 mod tokens;

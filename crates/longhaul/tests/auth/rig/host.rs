@@ -105,6 +105,7 @@ impl Host {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let dispatcher = server.dispatcher().unwrap();
+        dispatcher.start().await.unwrap();
         tokio::spawn(serve(dispatcher, listener, options, std::future::pending()));
         Self { address }
     }
