@@ -4,6 +4,7 @@
 
 mod answers;
 mod exit_codes;
+mod hostile;
 mod hosts;
 mod programs;
 mod shown;
