@@ -13,7 +13,7 @@ use super::fleet::{redis, rig};
 
 /// A block of a chapter.
 enum Block<'c> {
-    Commands(&'c str),
+    Commands,
     Printed(&'c str),
 }
 
@@ -48,7 +48,7 @@ fn follow(name: &str, store: Option<&str>) {
             "toml" => fs::write(at("longhaul.toml"), text).unwrap(),
             "sh" => {
                 script += &commands(text, blocks.len());
-                blocks.push(Block::Commands(text));
+                blocks.push(Block::Commands);
             }
             "text" => blocks.push(Block::Printed(text)),
             other => panic!("{name} has a block in {other}"),
@@ -67,7 +67,7 @@ fn follow(name: &str, store: Option<&str>) {
     let mut so_far = String::new();
     for (number, block) in blocks.iter().enumerate() {
         match block {
-            Block::Commands(_) => so_far += &printed(number),
+            Block::Commands => so_far += &printed(number),
             Block::Printed(shown) => is_printed(shown, &std::mem::take(&mut so_far)),
         }
     }

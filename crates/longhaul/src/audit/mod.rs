@@ -119,8 +119,8 @@ pub enum What {
     Forgotten,
     /// Whoever asked after tasks in vain too often is refused from now on.
     Refused,
-    /// An answer came in a session to what was asked in another, and counts for nothing. It is forged, or was asked in this one
-    /// by another node or before a restart. Noted once a session.
+    /// An answer came in a session to what was asked in another, and counts for nothing. It is forged, or, where a
+    /// session is a connection (stdio), was asked before a restart. Noted once a session.
     StrayAnswer,
     /// The date of the machine is this, an hour or more ahead of the store's time, and is not followed.
     DateRefused(Time),
