@@ -19,6 +19,10 @@ mod fleet;
 mod invariant;
 mod pairs;
 mod place;
+// The one thing that it needs of `longhaul-test`, which would be most of what is optimized for it.
+#[expect(unreachable_pub, reason = "there it is public")]
+#[path = "../../../crates/longhaul-test/src/random.rs"]
+mod random;
 mod scenarios;
 mod sim;
 mod world;

@@ -11,23 +11,17 @@ use crate::clock::Simulated;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Memory,
-    #[cfg(feature = "sqlite")]
     Sqlite,
 }
 
 impl Kind {
-    pub(crate) const ALL: &[Self] = &[
-        Self::Memory,
-        #[cfg(feature = "sqlite")]
-        Self::Sqlite,
-    ];
+    pub(crate) const ALL: &[Self] = &[Self::Memory, Self::Sqlite];
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Memory => "memory",
-            #[cfg(feature = "sqlite")]
             Self::Sqlite => "SQLite",
         })
     }
@@ -36,7 +30,6 @@ impl fmt::Display for Kind {
 /// An empty store, which nodes can join.
 pub(crate) enum Place {
     Memory(Memory),
-    #[cfg(feature = "sqlite")]
     File(tempfile::TempDir, Simulated),
 }
 
@@ -44,7 +37,6 @@ impl Place {
     pub(crate) fn empty(kind: Kind, clock: &Simulated) -> Self {
         match kind {
             Kind::Memory => Self::Memory(Memory::with(Settings::default(), Arc::new(clock.clone()))),
-            #[cfg(feature = "sqlite")]
             Kind::Sqlite => Self::File(folder(), clock.clone()),
         }
     }
@@ -53,7 +45,6 @@ impl Place {
     pub(crate) fn join(&self) -> Arc<dyn TaskStore> {
         match self {
             Self::Memory(memory) => Arc::new(memory.another_node()),
-            #[cfg(feature = "sqlite")]
             Self::File(folder, clock) => {
                 let options = longhaul_store::SqliteOptions::new().with_clock(Arc::new(clock.clone()));
                 Arc::new(options.open(folder.path().join("tasks.db")).unwrap())
@@ -63,7 +54,6 @@ impl Place {
 }
 
 /// In memory where there is such a place: what a disk does to writes is tried elsewhere, and its flushes take time.
-#[cfg(feature = "sqlite")]
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }

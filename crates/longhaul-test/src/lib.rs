@@ -13,9 +13,7 @@ mod log;
 mod pair;
 mod random;
 mod replay;
-#[cfg(feature = "__schemas")]
 pub mod transcript;
-#[cfg(feature = "__schemas")]
 pub mod wire;
 
 pub use lasting::Lasting;

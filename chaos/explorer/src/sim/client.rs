@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::random::Random;
 use longhaul_store::TaskId;
-use longhaul_test::Random;
 use serde_json::{Value, json};
 
 use super::executor::Executor;

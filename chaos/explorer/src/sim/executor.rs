@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use crate::random::Random;
 use longhaul::tasks::environment::{BoxFuture, Environment};
 use longhaul_store::{Clock, Time};
-use longhaul_test::Random;
 
 /// Where a future lives: in the world, which is no process, or in one of the processes there have ever been.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -5,12 +5,12 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use crate::random::Random;
 use longhaul_store::{
     Answered, Batch, CancelAsked, Cancellation, Created, Epoch, Erasure, Finished, Memory, NewTask,
     Operation, Outcome, Overlay, Owner, Quota, Record, Reply, Runnable, Scope, StoreError, StoreFuture,
     Swept, TaskId, TaskStore,
 };
-use longhaul_test::Random;
 
 use super::executor::{Executor, WORLD};
 use super::ledger::Ledger;

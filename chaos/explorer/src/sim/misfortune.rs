@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::random::Random;
 use longhaul_store::{Phase, Record};
-use longhaul_test::Random;
 use serde_json::json;
 
 use super::client::Client;

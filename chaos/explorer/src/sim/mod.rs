@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use longhaul_store::{Limits, Memory, Settings};
 
+use crate::random::Random;
 use executor::Executor;
 use ledger::Ledger;
-use longhaul_test::Random;
 use misfortune::Story;
 use nodes::{Nodes, QUIET};
 use outside::Outside;

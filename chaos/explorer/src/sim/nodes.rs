@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use crate::random::Random;
 use longhaul::Server;
 use longhaul::server::{Dispatcher, PollOptions};
 use longhaul::tasks::runner::Pace;
 use longhaul_store::{Memory, TaskStore};
-use longhaul_test::Random;
 use serde_json::Value;
 use tokio::sync::oneshot;
 

@@ -85,10 +85,15 @@ async fn end_at_once(nodes: Vec<Arc<dyn TaskStore>>, many: usize) {
     let ends = nodes.iter().cloned().enumerate().map(|(by, node)| {
         tokio::spawn(async move {
             let mut seen = Vec::with_capacity(many);
-            for number in 0..many {
+            for nth in 0..many {
+                // Two from either end, for of four that go one way one may be before the others all of it.
+                let number = if by % 2 == 0 { nth } else { many - 1 - nth };
                 seen.push(end(&*node, by, &format!("t-{number}")).await);
                 // Where nothing is waited for, the others get their turn.
                 tokio::task::yield_now().await;
+            }
+            if by % 2 == 1 {
+                seen.reverse();
             }
             seen
         })

@@ -135,13 +135,14 @@ fn is_date(shown: &str, time: Time) -> bool {
     read.is_some_and(|read| read.as_millisecond() == wanted) && shown.ends_with('Z') && shown.contains('.')
 }
 
-/// D1 counts from a task's end, the others from its creation; neither says what nobody enforces.
+/// D1 counts from a task's end, or from its latest change if it would end then, the others from its creation; neither says what nobody enforces.
 fn kept_for(task: &Record, view: usize) -> Option<u64> {
     let span = |from: Time, to: Time| u64::try_from((to.unix_ms() - from.unix_ms()).max(0)).ok();
     let until = task.expires_at;
     match (view, task.terminal_at, task.retention) {
         (0, Some(end), _) => until.and_then(|until| span(end, until)),
         (0, None, Retention::AfterTerminal(keep)) => u64::try_from(keep.as_millis()).ok(),
+        (0, None, Retention::FromCreation(_)) => until.and_then(|until| span(task.updated_at, until)),
         (0, ..) | (_, _, Retention::Unlimited) => None,
         (..) => until.and_then(|until| span(task.created_at, until)),
     }
