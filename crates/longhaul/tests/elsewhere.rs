@@ -278,6 +278,46 @@ async fn what_a_session_comes_to_watch_at_one_of_its_nodes_it_watches_at_all() {
 }
 
 #[tokio::test]
+async fn what_was_subscribed_elsewhere_before_the_first_request_here_stays() {
+    let [one, other] = nodes().await;
+    let session = one.session().await;
+    other.catalogue.add(Resource::text("app://added", "added", "a")).unwrap();
+    let [watched, added] = [WATCHED, "app://added"].map(|uri| json!({"uri": uri}));
+    assert!(other.ask(&session, 1, "resources/subscribe", watched).await["result"].is_object());
+    assert!(one.ask(&session, 2, "ping", json!({})).await["result"].is_object());
+    assert!(other.ask(&session, 3, "resources/subscribe", added).await["result"].is_object());
+    one.serving.abort();
+    let mut pushes = other.pushes(&session).await;
+    for uri in [WATCHED, "app://added"] {
+        other.catalogue.resource_updated(uri).unwrap();
+        assert_eq!(pushes.told(UPDATED).await["params"]["uri"], uri);
+    }
+}
+
+#[tokio::test]
+async fn what_a_node_lacks_is_watched_at_the_others_until_the_client_lets_go_of_it() {
+    let [one, other] = nodes().await;
+    let session = one.session().await;
+    one.catalogue.add(Resource::text("app://own", "own", "o")).unwrap();
+    let [watched, own] = [WATCHED, "app://own"].map(|uri| json!({"uri": uri}));
+    assert!(one.ask(&session, 1, "resources/subscribe", own.clone()).await["result"].is_object());
+    // It is taken over where that resource is not.
+    assert!(other.ask(&session, 2, "ping", json!({})).await["result"].is_object());
+    assert!(one.ask(&session, 3, "resources/subscribe", watched.clone()).await["result"].is_object());
+    let mut pushes = one.pushes(&session).await;
+    for uri in ["app://own", WATCHED] {
+        one.catalogue.resource_updated(uri).unwrap();
+        assert_eq!(pushes.told(UPDATED).await["params"]["uri"], uri);
+    }
+    assert!(other.ask(&session, 4, "resources/unsubscribe", own).await["result"].is_object());
+    assert!(one.ask(&session, 5, "resources/subscribe", watched).await["result"].is_object());
+    for uri in ["app://own", WATCHED] {
+        one.catalogue.resource_updated(uri).unwrap();
+    }
+    assert_eq!(pushes.told(UPDATED).await["params"]["uri"], WATCHED);
+}
+
+#[tokio::test]
 async fn what_changes_at_one_node_is_told_at_every_node() {
     let [one, other] = nodes().await;
     let session = other.session().await;

@@ -6,7 +6,7 @@ use http::{HeaderValue, Response, StatusCode};
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::http::Accept;
 use longhaul_proto::jsonrpc::{
-    self, Code, ErrorObject, Message, Notification, ObjectWriter, Request, RequestId,
+    self, Code, ErrorObject, Message, Notification, ObjectWriter, Request, RequestId, Text,
 };
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
@@ -242,6 +242,11 @@ fn start_by(
             return Err(exchange.dialect.error(full));
         }
     };
+    if exchange.method == Method::Unsubscribe
+        && let Ok(Text(uri)) = exchange.params.require("uri")
+    {
+        session.is_left(&uri);
+    }
     exchange.outlet = Outlet::own();
     exchange.push = Some(session.push());
     let mut out = Vec::with_capacity(512);

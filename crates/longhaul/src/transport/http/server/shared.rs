@@ -74,7 +74,7 @@ impl Shared {
             sessions.has_ended_elsewhere(session);
             return true;
         }
-        let watched = self.dispatcher.watched(&session.push());
+        let watched = session.listed_with(self.dispatcher.watched(&session.push()));
         let (saved, followed_up) = {
             let state = session.lock();
             (state.exchanges.saved(&watched), state.followed_up)
@@ -88,7 +88,9 @@ impl Shared {
         let value = Some(Value::lasting(&saved, lasting));
         let swap = self.registry.compare_and_set(key(&owner, session.id()), version, value).await;
         match swap {
-            Ok(Swap::Done(_)) => session.note_kept(saved, followed_up),
+            Ok(Swap::Done(Some(kept))) => session.note_kept(&kept, followed_up),
+            // It was not removed.
+            Ok(Swap::Done(None)) => {}
             Ok(Swap::Found(found)) if has_ended(session, found.as_ref()) => {
                 sessions.has_ended_elsewhere(session);
             }
@@ -145,40 +147,43 @@ impl Shared {
             Ok(found) => found,
             Err(error) => return report("looked for at other nodes", &error),
         };
-        let written = session.written();
-        let others = found.as_ref().zip(written).filter(|(entry, written)| *entry.value != **written);
-        match (others, caller) {
-            (Some((entry, _)), None) if *entry.value != *ENDED => return self.extend(session, entry).await,
-            (Some((entry, written)), Some(caller)) => {
-                session.note_elsewhere();
-                self.adopt(session, &written, &entry.value, caller);
-            }
-            _ => {}
+        let theirs = found.as_ref().filter(|entry| *entry.value != *ENDED && session.is_by_another(entry));
+        match (theirs, caller) {
+            (Some(entry), None) => return self.extend(session, entry).await,
+            (Some(entry), Some(caller)) => self.adopt(session, &entry.value, caller),
+            (None, _) => {}
         }
         self.keep(sessions, session, found.as_ref()).await;
     }
 
     /// Leaves what another node has written of the session as it is, for longer.
     async fn extend(&self, session: &Session, entry: &Entry) {
+        if session.has_extended(self.lasting() / 3) {
+            return;
+        }
         let (owner, value) = (session.owner(), Value::lasting(&entry.value, self.lasting()));
         let swap =
             self.registry.compare_and_set(key(&owner, session.id()), Some(entry.version), Some(value)).await;
-        if let Err(error) = swap {
-            report("kept for other nodes", &error);
+        match swap {
+            Ok(Swap::Done(_)) => session.note_extended(),
+            // Another node has just done so.
+            Ok(Swap::Found(_)) => {}
+            Err(error) => report("kept for other nodes", &error),
         }
     }
 
-    /// The session watches here what it has been made to watch at another node since this one has `written` of it, and no longer
+    /// The session watches here what it has been made to watch at another node since this one has written of it, and no longer
     /// what it has been made to leave there.
-    fn adopt(&self, session: &Session, written: &[u8], found: &[u8], caller: &Caller) {
+    fn adopt(&self, session: &Session, found: &[u8], caller: &Caller) {
         let dialect = session.lock().exchanges.dialect();
-        let watched = Exchanges::watched(written).zip(Exchanges::watched(found));
-        let Some((dialect, (before, now))) = dialect.zip(watched) else { return };
+        let Some((dialect, now)) = dialect.zip(Exchanges::watched(found)) else { return };
+        // Of a session that was only opened here nothing was written.
+        let before = session.written().and_then(|written| Exchanges::watched(&written)).unwrap_or_default();
         let push = session.push();
-        for gone in before.iter().filter(|uri| !now.contains(uri)) {
-            self.dispatcher.unwatch(&push, gone);
-        }
-        let new = now.into_iter().filter(|uri| !before.contains(uri)).collect();
+        let gone: Vec<_> = before.iter().filter(|uri| !now.contains(uri)).collect();
+        let new: Vec<_> = now.iter().filter(|uri| !before.contains(uri)).cloned().collect();
+        session.note_listed(&new, &gone);
+        gone.into_iter().for_each(|uri| self.dispatcher.unwatch(&push, uri));
         self.dispatcher.watch_again(caller, dialect, &push, new);
     }
 
@@ -279,6 +284,7 @@ pub(super) async fn recall(
             return Err(Box::new(refusal(StatusCode::TOO_MANY_REQUESTS, None, &full)));
         }
     };
+    session.note_found(&entry, &watched);
     if let Some(dialect) = dialect {
         endpoint.dispatcher.attend(dialect, &session.push());
         endpoint.dispatcher.watch_again(caller, dialect, &session.push(), watched);
@@ -315,4 +321,49 @@ fn key<'k>(owner: &'k Owner, id: &'k str) -> EntryKey<'k> {
 /// Says that a session could not be `done`, which takes nothing from whoever is at this node.
 fn report(done: &'static str, error: &StoreError) {
     tracing::warn!(%error, "a session could not be {done}");
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_tasks::store::Memory;
+
+    use super::super::Options;
+    use super::*;
+    use crate::Server;
+
+    const SAVED: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{},"hosts":{},
+        "clientInfo":{"name":"t","version":"1"},"logLevel":"info"}"#;
+
+    /// Sessions of a node of its own.
+    fn node(store: &Memory) -> (Sessions, Exchanges) {
+        let dispatcher = Server::new("bench", "1.0.0").dispatcher().unwrap();
+        let options = Options::default().shared_sessions(store.another_node());
+        let sessions = Sessions::new(&dispatcher, &options, Arc::new(store.another_node()));
+        (sessions, Exchanges::restored(&dispatcher, 1, SAVED.as_bytes()).unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn that_another_node_has_a_session_is_known_without_a_word_and_is_not_written_without_end() {
+        let store = Memory::new();
+        let [(here, opened), (there, taken)] = [(); 2].map(|()| node(&store));
+        let session = here.open(opened, Party::Strangers(None)).unwrap();
+        let shared = here.shared().unwrap();
+        assert!(shared.keep(&here, &session, None).await);
+        session.lock().followed_up = true;
+        shared.renew(&here, &session, None).await;
+        assert!(session.elsewhere().is_none(), "it is here alone");
+
+        let owner = session.owner();
+        let entry = async || store.entry(key(&owner, session.id())).await.unwrap().unwrap();
+        let found = entry().await;
+        let other = there.take_over(session.id(), taken, Party::Strangers(None)).unwrap().unwrap();
+        other.note_found(&found, &[]);
+        assert!(there.shared().unwrap().keep(&there, &other, Some(&found)).await);
+        shared.renew(&here, &session, None).await;
+        assert!(session.elsewhere().is_some(), "another has written its entry");
+
+        let extended = entry().await.version;
+        shared.renew(&here, &session, None).await;
+        assert_eq!(entry().await.version, extended, "it lasts long enough");
+    }
 }
