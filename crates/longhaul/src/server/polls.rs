@@ -20,7 +20,8 @@ use crate::audit::Trail;
 use crate::bucket::{Bucket, Rate};
 
 /// Bounds on what is asked about tasks: `tasks/get` and its like, the companions, the output of commands, and
-/// [what is asked beside the protocol](super::Dispatcher::poll). Sessions that are asked for and are at no node count as well.
+/// [what is asked beside the protocol](super::Dispatcher::poll). Sessions that are asked for and are at no node count as well, and
+/// answers to what another node has asked.
 ///
 /// Waiting costs nothing: a `tasks/result` or a `task_wait` is one request, however long it takes.
 #[derive(Clone, Debug)]

@@ -19,6 +19,7 @@ use super::head::Head;
 use super::notes::Note;
 use super::route::{SESSION_ID, not_allowed};
 use super::session::{Session, StreamCarrier};
+use super::shared::too_often;
 use super::stream::{Begun, GoOn, Stream};
 use super::{Endpoint, RETRY_AFTER};
 use crate::driver::Exchanges;
@@ -400,6 +401,10 @@ pub(super) async fn response(
     if let Some(id) = &response.id
         && session.lock().exchanges.is_asked_elsewhere(id)
     {
+        // What is made up is not looked for, nor told, without end.
+        if let Err(refused) = endpoint.dispatcher.poll(caller, 0) {
+            return too_often(ANSWERED_TOO_OFTEN, &refused);
+        }
         return match Box::pin(answered_elsewhere(endpoint, &session, id, &response)).await {
             true => empty(StatusCode::ACCEPTED),
             false => text(StatusCode::SERVICE_UNAVAILABLE, NOT_KEPT.into()),
@@ -442,6 +447,10 @@ async fn answered_elsewhere(
 /// What is said to whoever has answered in vain.
 const NOT_KEPT: &str =
     "the answer was not recorded: nobody waits for it here, and who still needs it asks again";
+
+/// What is said to whoever sends too many answers that are not for this server.
+const ANSWERED_TOO_OFTEN: &str =
+    "too many answers came that this server has not asked for: send this one again later";
 
 /// The stream for what belongs to no request; or, to a client that says which event it had last, the rest of the
 /// stream that was in.

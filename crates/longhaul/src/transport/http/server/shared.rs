@@ -252,7 +252,10 @@ pub(super) async fn recall(
         return Ok(());
     }
     // Ids that were made up would have the store read without end.
-    let look_up = endpoint.dispatcher.poll(caller, 0).map_err(|refused| Box::new(too_often(&refused)))?;
+    let look_up = endpoint
+        .dispatcher
+        .poll(caller, 0)
+        .map_err(|refused| Box::new(too_often(SOUGHT_IN_VAIN, &refused)))?;
     let owner = owner_of(principal);
     let entry = match shared.registry.entry(key(&owner, id)).await {
         Ok(Some(entry)) if *entry.value != *ENDED => {
@@ -301,8 +304,11 @@ const NOT_OPENED: &str = "no session can be opened now: send this again later";
 const NOT_KNOWN: &str = "the session cannot be looked for now: send this again later";
 
 /// What is said to whoever asks in too many sessions that are not there.
-fn too_often(refused: &ErrorObject) -> Response<Body> {
-    let what = "too many sessions were asked for that are not there: send `initialize` to open one, later";
+const SOUGHT_IN_VAIN: &str =
+    "too many sessions were asked for that are not there: send `initialize` to open one, later";
+
+/// Refuses what would have the store read or written without end, and says when to come back.
+pub(super) fn too_often(what: &'static str, refused: &ErrorObject) -> Response<Body> {
     let mut response = text(StatusCode::TOO_MANY_REQUESTS, what.into());
     let wait = refused.retry_after().unwrap_or(RETRY_AFTER);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
