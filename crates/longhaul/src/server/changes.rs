@@ -312,6 +312,16 @@ impl Drop for Ring {
 }
 
 impl News {
+    /// The same in two parts, of which the first has the lists. `None` if there is no resource to part from the rest.
+    #[cfg(feature = "http")]
+    pub(crate) fn halves(mut self) -> Option<[Self; 2]> {
+        let of_lists = self.tools || self.prompts || self.resources;
+        let middle = if of_lists { 0 } else { self.uris.len().div_ceil(2) };
+        let from = self.uris.iter().nth(middle).cloned()?;
+        let uris = self.uris.split_off(&from);
+        Some([self, Self { uris, ..Self::default() }])
+    }
+
     fn is_empty(&self) -> bool {
         !(self.tools || self.prompts || self.resources) && self.uris.is_empty()
     }

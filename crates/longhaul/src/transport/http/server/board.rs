@@ -32,6 +32,24 @@ pub(super) enum Word {
     Changed(News),
 }
 
+impl Word {
+    /// The session that has it said by its doing.
+    fn by(&self) -> Option<&str> {
+        match self {
+            Self::Sent { session, .. } | Self::Pushed { session, .. } => Some(session),
+            Self::TakenOver { .. } | Self::Changed(_) => None,
+        }
+    }
+
+    /// How much there may be of everything with this: what is only a hint leaves room for what somebody waits for.
+    fn room(&self) -> usize {
+        match self {
+            Self::TakenOver { .. } | Self::Sent { .. } => LARGEST,
+            Self::Pushed { .. } | Self::Changed(_) => LARGEST - LARGEST / 4,
+        }
+    }
+}
+
 /// Where a node says what is for others, and reads what they say.
 #[derive(Debug)]
 pub(super) struct Board {
@@ -70,12 +88,21 @@ impl Said {
         }
     }
 
+    /// How large such a word may be.
+    fn room(&self, word: &Word) -> usize {
+        let room = word.room().saturating_sub(self.bytes);
+        let Some(session) = word.by() else { return room };
+        let its = self.words.iter().filter(|(spoken, ..)| spoken.word.by() == Some(session));
+        room.min(SHARE.saturating_sub(its.map(|(.., size)| size).sum()))
+    }
+
     /// `false` if there is no room for it.
     fn add(&mut self, word: Word) -> bool {
         self.forget_old();
+        let room = self.room(&word);
         let spoken = Spoken { number: self.number + 1, word };
         let size = serde_json::to_string(&spoken).map_or(usize::MAX, |said| said.len() + 1);
-        if size > LARGEST - self.bytes {
+        if size > room {
             return false;
         }
         self.number += 1;
@@ -118,15 +145,19 @@ impl Board {
     /// Writes and hears what is said, for as long as it is polled.
     pub(super) async fn keep(self: &Arc<Self>, endpoint: &Endpoint) -> Infallible {
         endpoint.dispatcher.tell_elsewhere(Arc::clone(self) as Arc<dyn Elsewhere>);
-        let (mut heard, mut listened) = (Heard::new(), Instant::now());
+        let (mut heard, mut listened, mut written) = (Heard::new(), Instant::now(), Instant::now());
         loop {
             tokio::select! {
                 () = sleep(EVERY.saturating_sub(listened.elapsed())) => {}
-                () = self.spoken.notified() => sleep(MOMENT).await,
+                // Nobody reads it more often than that.
+                () = self.spoken.notified() => sleep(MOMENT.max((EVERY / 2).saturating_sub(written.elapsed()))).await,
             }
             let is_written = self.said().is_written;
-            if !is_written && let Err(error) = self.write().await {
-                tracing::debug!(%error, "other servers cannot be told now what is for them");
+            if !is_written {
+                written = Instant::now();
+                if let Err(error) = self.write().await {
+                    tracing::debug!(%error, "other servers cannot be told now what is for them");
+                }
             }
             if listened.elapsed() < EVERY {
                 continue;
@@ -169,7 +200,7 @@ impl Board {
             let Some(entry) = self.registry.entry(EntryKey::of_server(KIND, &name)).await? else { continue };
             // One of another release may say more than this one can read.
             let Ok(said) = serde_json::from_slice::<Vec<Spoken>>(&entry.value) else { continue };
-            let (last, at) = heard.entry(name).or_insert((0, Instant::now()));
+            let (last, at) = heard.entry(name).or_insert_with(|| (0, Instant::now()));
             *at = Instant::now();
             for Spoken { number, word } in said {
                 if number > *last {
@@ -188,7 +219,13 @@ impl Board {
 
 impl Elsewhere for Board {
     fn tell(&self, news: &News) {
-        self.say(Word::Changed(news.clone()));
+        let mut left = vec![news.clone()];
+        while let Some(news) = left.pop() {
+            // In parts there may be room for some of it.
+            if !self.say(Word::Changed(news.clone())) {
+                left.extend(news.halves().into_iter().flatten().rev());
+            }
+        }
     }
 }
 
@@ -209,6 +246,9 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// How many bytes are said at once at most.
 const LARGEST: usize = 48 << 10;
+
+/// How much of that one session may have said: no client takes all of it from the others.
+const SHARE: usize = LARGEST / 4;
 
 /// What these entries are called.
 const KIND: &str = "board";
@@ -245,5 +285,32 @@ mod tests {
         assert!(board.say(word("short")));
         tokio::time::advance(SAID + Duration::from_secs(1)).await;
         assert!(board.say(word(&long)), "what was said long enough makes room");
+    }
+
+    #[test]
+    fn no_session_and_no_hint_takes_all_the_room() {
+        let board = Board::new(Arc::new(Memory::new()));
+        let message = "x".repeat(SHARE / 2);
+        let sent = |session: &str| Word::Sent { session: session.to_owned(), message: message.clone() };
+        let pushed = |session: &str| Word::Pushed { session: session.to_owned(), message: message.clone() };
+        assert!(board.say(pushed("a")) && !board.say(pushed("a")), "a session has its share");
+        assert!(!board.say(sent("a")));
+        let hints = ["b", "c", "d", "e", "f"].map(|session| board.say(pushed(session)));
+        assert_eq!(hints, [true, true, true, true, false]);
+        assert!(board.say(sent("f")), "there is room for what is no hint");
+    }
+
+    #[test]
+    fn news_that_are_too_large_are_told_in_parts() {
+        let board = Board::new(Arc::new(Memory::new()));
+        let uris: Vec<_> = (0..3).map(|n| format!("app://{n}/{}", "x".repeat(LARGEST / 3))).collect();
+        let news = serde_json::from_value(serde_json::json!({"tools": true, "uris": uris})).unwrap();
+        board.tell(&news);
+        let said = board.said();
+        let told =
+            serde_json::to_string(&said.words.iter().map(|(spoken, ..)| &spoken.word).collect::<Vec<_>>());
+        let told = told.unwrap();
+        let heard = uris.iter().filter(|uri| told.contains(uri.as_str())).count();
+        assert_eq!((heard, told.contains(r#""tools":true"#)), (2, true));
     }
 }
