@@ -81,7 +81,7 @@ pub struct Record {
     /// What becomes of it then.
     #[serde(default)]
     pub on_orphan: OnOrphan,
-    /// When its owner first came back for it, if that was before it was an orphan. No caller sees it.
+    /// When its owner was first noted to have come back for it. No caller sees it.
     #[serde(default)]
     pub came_back_at: Option<Time>,
     /// One line for a person to read.

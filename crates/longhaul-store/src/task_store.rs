@@ -174,9 +174,11 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
         Box::pin(async move { self.request_cancel(scope, id, reason).await.map(CancelAsked::AtOnce) })
     }
 
-    /// Notes that the owner of a task has come back for it, so that it is [no orphan](crate::NewTask::orphan); says whether that
-    /// was still to be known. Nothing of it changes that a caller can see. It is for tasks of which
-    /// [`orphan_at`](crate::Record::orphan_at) is known; a store that knows of no orphans need not do anything.
+    /// Notes that the owner of an open task has come back for it, so that it is [no orphan](crate::NewTask::orphan) from now on;
+    /// says whether that was still to be known. Nothing of it changes that a caller can see. It is for tasks of which
+    /// [`orphan_at`](crate::Record::orphan_at) is known, and for those that a node goes on to wait for in the place of another, which
+    /// may not be gone: it keeps what it finds [noted](crate::Record::came_back_at). A store that knows of no orphans, and has one
+    /// node, need not do anything.
     fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
         let _ = (scope, id);
         Box::pin(async { Ok(false) })

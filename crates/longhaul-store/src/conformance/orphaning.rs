@@ -41,7 +41,11 @@ pub(super) async fn a_task_for_which_nobody_comes_is_an_orphan_once(backend: &dy
     let kept = get(&*one.store, &made.id).await.expect("it goes on");
     assert_eq!(shown(&kept), shown(&made), "and nobody sees that it is one");
     one.store.write(&made.id, made.epoch, Batch::new().with_status_message("on")).await.unwrap();
-    assert!(!one.store.came_back(Scope::Owner(&ann()), &made.id).await.unwrap(), "it was one");
+    assert!(
+        one.store.came_back(Scope::Owner(&ann()), &made.id).await.unwrap(),
+        "late, but that is known now"
+    );
+    assert_eq!(one.store.sweep(10).await.unwrap(), Swept::default(), "and it was one once");
 }
 
 pub(super) async fn an_orphan_is_cancelled_if_it_is_to_be(backend: &dyn Backend) {
@@ -77,6 +81,12 @@ pub(super) async fn a_task_whose_owner_came_back_is_no_orphan(backend: &dyn Back
     assert!(one.store.came_back(Scope::Operator, &late.id).await.unwrap());
     assert_eq!(one.store.sweep(10).await.unwrap(), Swept::default());
     assert!(!one.store.came_back(Scope::Operator, &id("never")).await.unwrap());
+    // It is known of one that could be no orphan, too, until it has ended.
+    let waited = create(&*one.store, task("waited")).await;
+    assert!(other.came_back(Scope::Operator, &waited.id).await.unwrap());
+    assert_eq!(get(&*one.store, &waited.id).await.unwrap().came_back_at, Some(one.store.now()));
+    let ended = finish(&*one.store, &create(&*one.store, task("ended")).await).await;
+    assert!(!other.came_back(Scope::Operator, &ended.id).await.unwrap());
 }
 
 pub(super) async fn whoever_could_not_come_to_a_node_that_died_has_as_long_again(backend: &dyn Backend) {

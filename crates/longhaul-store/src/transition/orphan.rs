@@ -21,12 +21,12 @@ fn wait_until(record: &mut Record, at: Time) {
     record.orphan_at = Some(at).filter(|at| record.expires_at.is_none_or(|end| *at < end));
 }
 
-/// Notes that the owner of a task has come back for it; `false` if that changes nothing: somebody has before, or it does not
-/// matter any more.
+/// Notes that the owner of an open task has come back for it; `false` if that changes nothing: that is known, or it has ended.
 pub fn came_back(record: &mut Record, now: Time) -> bool {
-    if record.orphan_at.take().is_none() {
+    if record.is_terminal() || record.came_back_at.is_some() {
         return false;
     }
+    record.orphan_at = None;
     record.came_back_at = Some(now);
     true
 }

@@ -65,8 +65,19 @@ pub(super) struct Again {
     pub(super) hold: Option<BoxFuture<'static, ()>>,
     /// How long who takes a task waits before it has one, if it has none at once.
     pub(super) told: Option<BoxFuture<'static, ()>>,
-    /// Its caller has made the call that the task is, and nobody before it.
-    pub(super) is_own: bool,
+    /// Whose the call is that the task is.
+    pub(super) whose: Whose,
+}
+
+/// Whose a call is that is followed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Whose {
+    /// Its caller has made it, and nobody before it.
+    Own,
+    /// The same, at a process that seems to be gone; it may follow it still.
+    GoneOnWith,
+    /// Somebody has made it before.
+    Anothers,
 }
 
 impl Again {
@@ -76,8 +87,11 @@ impl Again {
     /// It is one call, so that who makes it again can cancel it where it is at work, unless somebody else there waits
     /// for it as well.
     pub(super) async fn follow(mut self, found: Arc<Record>) {
-        if !self.is_own {
-            orphan::came_back(&self.inner, &found);
+        match self.whose {
+            Whose::Own => {}
+            // Before it is read again: whoever reads its end then does not erase it.
+            Whose::GoneOnWith => orphan::note(Arc::clone(&self.inner), found.id.clone()).await,
+            Whose::Anothers => orphan::came_back(&self.inner, &found),
         }
         match (self.plan.caller, found.outcome()) {
             (Caller::Waits, _) => {}
@@ -98,6 +112,8 @@ impl Again {
             let mut look_again = None;
             match self.inner.store.get(Scope::Operator, &record.id).await {
                 Ok(Some(now)) => record = Arc::new(now),
+                // How it has ended is known all the same, if it was read before.
+                Ok(None) if record.is_terminal() => {}
                 Ok(None) => return self.waiter.tell(forgotten()),
                 Err(error) => {
                     tracing::warn!(task = %record.id, %error, "a task could not be read");
@@ -121,9 +137,9 @@ impl Again {
                 told = self.controls.next() => match told {
                     Control::Cancel | Control::Unwanted => {
                         drop(following);
-                        return match self.is_own {
-                            true => cancel_own(self.inner, &record).await,
-                            false => cancel_for_all(self.inner, &record).await,
+                        return match self.whose {
+                            Whose::Own | Whose::GoneOnWith => cancel_own(self.inner, &record).await,
+                            Whose::Anothers => cancel_for_all(self.inner, &record).await,
                         };
                     }
                     Control::Leave | Control::Abandoned => return,
@@ -145,7 +161,7 @@ impl Again {
     async fn tell_end(self, record: &Record, outcome: &Outcome) {
         let was_told = self.waiter.try_tell(Answer::Outcome(outcome.clone()));
         if was_told
-            && self.is_own
+            && self.whose == Whose::Own
             && is_known_to_nobody(record, outcome)
             && let Err(error) = self.inner.store.erase(Scope::Operator, &record.id).await
         {
@@ -155,7 +171,7 @@ impl Again {
 }
 
 /// Whether nobody can ask after a task whose caller was told this: not by its id, nor by a key; nor can anybody have
-/// joined it, on whichever node, and its owner has not come for it.
+/// joined it, on whichever node, and its owner has not come for it, nor another node gone on with it.
 fn is_known_to_nobody(record: &Record, outcome: &Outcome) -> bool {
     let can_be_found = record.once.is_some() || record.join.is_some() || record.came_back_at.is_some();
     !can_be_found && !names(outcome, record.id.as_str())

@@ -7,7 +7,7 @@ use longhaul_store::{Created, Start};
 use super::Inner;
 use super::call::{Answer, Call, Ticket, Waiter, named};
 use super::control::Controls;
-use super::follow::Again;
+use super::follow::{Again, Whose};
 use super::operation::{Done, commit};
 use super::run::new_task;
 use crate::machine::{Caller, Event, Refusal};
@@ -45,8 +45,8 @@ pub(super) fn queue(inner: &Arc<Inner>, call: Call) -> Ticket {
         match found {
             Ok(record) => {
                 // Nobody has called before: who cancels the call cancels the task.
-                let is_own = record.id == id;
-                let again = Again { inner, plan, controls, waiter, observer, hold, told, is_own };
+                let whose = if record.id == id { Whose::Own } else { Whose::Anothers };
+                let again = Again { inner, plan, controls, waiter, observer, hold, told, whose };
                 again.follow(record).await;
             }
             Err(refusal) => waiter.tell(Answer::Refused(refusal)),

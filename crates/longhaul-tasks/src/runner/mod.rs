@@ -47,7 +47,7 @@ use crate::machine::Plan;
 use call::{Waiter, named};
 use control::{Control, Controls};
 use figures::Queued;
-use follow::{Again, Followers};
+use follow::{Again, Followers, Whose};
 use join::{Joins, Stage};
 use run::Run;
 use runs::{Listed, Runs};
@@ -337,11 +337,12 @@ impl Engine {
         hold: Option<Duration>,
         observer: Arc<dyn Observer>,
     ) -> Ticket {
-        self.wait(found, plan, hold, observer, false)
+        self.wait(found, plan, hold, observer, Whose::Anothers)
     }
 
     /// The same in the place of a process that is gone, for whoever made the call there: [`Ticket::cancel`] ends it wherever it is
-    /// worked on, unless somebody else here waits for it, and its row goes with its end if nobody can ask after that.
+    /// worked on, unless somebody else here waits for it. Its row is [noted](TaskStore::came_back) as one that is come back for, and kept
+    /// as any: that process may not be gone, and wait for it, too.
     pub fn wait_on(
         &self,
         found: impl Future<Output = Result<Record, Outcome>> + Send + 'static,
@@ -349,7 +350,7 @@ impl Engine {
         hold: Option<Duration>,
         observer: Arc<dyn Observer>,
     ) -> Ticket {
-        self.wait(found, plan, hold, observer, true)
+        self.wait(found, plan, hold, observer, Whose::GoneOnWith)
     }
 
     fn wait(
@@ -358,7 +359,7 @@ impl Engine {
         plan: Plan,
         hold: Option<Duration>,
         observer: Arc<dyn Observer>,
-        is_own: bool,
+        whose: Whose,
     ) -> Ticket {
         let controls = Controls::default();
         let (waiter, ticket) = Waiter::new(&self.0.runs, controls.clone());
@@ -371,7 +372,7 @@ impl Engine {
             observer: Some(observer),
             hold,
             told: None,
-            is_own,
+            whose,
         };
         self.0.environment.spawn(Box::pin(async move {
             match found.await {

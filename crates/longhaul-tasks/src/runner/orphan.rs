@@ -39,7 +39,8 @@ pub(super) fn came_back_by_id(inner: &Arc<Inner>, id: &TaskId) {
     }));
 }
 
-async fn note(inner: Arc<Inner>, id: TaskId) {
+/// Notes it of this task, whatever is known of it.
+pub(super) async fn note(inner: Arc<Inner>, id: TaskId) {
     if let Err(error) = inner.store.came_back(Scope::Operator, &id).await {
         tracing::warn!(task = %id, %error, "that its owner came back for a task could not be noted yet");
     }

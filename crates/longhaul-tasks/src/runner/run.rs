@@ -16,7 +16,7 @@ use super::call::{Answer, Call, Observed, Observer, Ticket, Waiter, Work};
 use super::child::begin_once;
 use super::control::Control;
 use super::ending;
-use super::follow::{Again, cancel_for_all};
+use super::follow::{Again, Whose, cancel_for_all};
 use super::join::{Lead, Stage};
 use super::keeper::Keeper;
 use super::operation::{Done, Operation, cancel, commit, finish, look, read, report, start, stop, tell};
@@ -310,7 +310,7 @@ impl Run {
             observer: self.observer.take(),
             hold: self.timers.hold.take(),
             told: None,
-            is_own: false,
+            whose: Whose::Anothers,
         };
         if let Some(lead) = &self.lead {
             lead.durable(&found.id);

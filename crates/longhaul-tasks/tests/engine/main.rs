@@ -7,6 +7,7 @@ mod claimed_back;
 mod deaf;
 mod fencing;
 mod figures;
+mod fronts;
 mod hosts;
 mod joining;
 mod letting_go;
