@@ -13,7 +13,7 @@ use hyper::client::conn::http1::SendRequest;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use longhaul::proto::model::Progress;
-use longhaul::server::PollOptions;
+use longhaul::server::{PollOptions, TaskPolicy};
 use longhaul::store::{
     self, Entry, EntryKey, Holder, Memory, Owner, Registry, Settings, StoreError, StoreFuture, Swap,
     SystemClock, Version,
@@ -41,6 +41,11 @@ impl Host {
 
     /// The same, within these bounds of what is asked.
     async fn bounded(options: Options, polls: PollOptions) -> Self {
+        Self::of(Server::new("test", "1.0.0").polls(polls), options).await
+    }
+
+    /// This server, with the tools added.
+    async fn of(server: Server, options: Options) -> Self {
         let may_go_on = Arc::new(Semaphore::new(0));
         let step = Arc::clone(&may_go_on);
         let steps = move |cx: Cx, NoArguments {}| {
@@ -62,8 +67,8 @@ impl Host {
                 "later"
             }
         };
-        let server = Server::new("test", "1.0.0")
-            .polls(polls)
+        let server = server
+            .tool(Tool::typed("kept", "Go step by step as a task", steps.clone()).task(TaskPolicy::always()))
             .tool(Tool::typed("steps", "Go step by step", steps))
             .tool(Tool::typed("later", "Answer later", later));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -454,7 +459,7 @@ impl Registry for Link {
     }
 }
 
-/// Two nodes that share their sessions, and by what.
+/// Two nodes that share their sessions and their tasks, and by what the sessions.
 async fn linked_nodes(options: impl Fn() -> Options) -> [(Host, Arc<Link>); 2] {
     let store = Memory::new();
     let node = async || {
@@ -466,7 +471,8 @@ async fn linked_nodes(options: impl Fn() -> Options) -> [(Host, Arc<Link>); 2] {
             gate: RwLock::new(()),
         });
         let options = options().events(store.another_node()).shared_sessions(Arc::clone(&link));
-        (Host::start(options).await, link)
+        let server = Server::new("test", "1.0.0").store(store.another_node());
+        (Host::of(server, options).await, link)
     };
     [node().await, node().await]
 }
@@ -685,6 +691,29 @@ async fn a_call_whose_node_is_gone_is_lost_and_answered_once_though_the_node_com
             "one answer, wherever it is asked for"
         );
     }
+}
+
+#[tokio::test]
+async fn a_call_whose_node_is_gone_is_not_answered_with_a_want_of_room_that_passes() {
+    let [(one, link), (other, _)] = linked_nodes(|| Options::default().max_running(1)).await;
+    let session = one.initialize("2025-11-25").await;
+    let mut stream = one.call(&session, "kept").await;
+    let (primed, _) = stream.next().await.unwrap();
+    // The other has as much to do as it may have.
+    let busy = other.initialize("2025-11-25").await;
+    let mut busy = other.call(&busy, "steps").await;
+    busy.next().await.unwrap();
+    link.is_cut.store(true, Ordering::SeqCst);
+    // The task goes on: whoever called is not to call again.
+    let said = other.resume(&session, &primed).await.rest().await;
+    assert!(said.iter().all(|(_, message)| message["method"] == "notifications/progress"), "{said:?}");
+    other.may_go_on.add_permits(3);
+    assert_eq!(steps_of(&busy.rest().await), [1.0, 2.0, 3.0]);
+    one.may_go_on.add_permits(3);
+    let resumed = other.resume(&session, &primed).await.rest().await;
+    let (_, answer) = resumed.last().unwrap();
+    assert_eq!(answer["result"]["content"][0]["text"], "done", "{resumed:?}");
+    assert_eq!(answer["id"], 1);
 }
 
 #[tokio::test]

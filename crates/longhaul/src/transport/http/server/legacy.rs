@@ -6,7 +6,7 @@ use http::{HeaderValue, Response, StatusCode};
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::http::Accept;
 use longhaul_proto::jsonrpc::{
-    self, Code, ErrorObject, Message, Notification, ObjectWriter, Request, RequestId, Text,
+    self, Code, ErrorObject, Limits, Message, Notification, ObjectWriter, Request, RequestId, Text,
 };
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
@@ -279,27 +279,38 @@ fn start_by(
 }
 
 /// What goes on with a request of the session whose node is gone: what was noted of it is done in its place, and if nothing
-/// can be, its caller is told that it is lost.
+/// can be, its caller is told that it is lost. If there is no room for it now, nothing is said.
 fn go_on(endpoint: &Arc<Endpoint>, session: &Arc<Session>, caller: &Caller) -> GoOn {
     let (endpoint, session, caller) = (Arc::clone(endpoint), Arc::clone(session), caller.clone());
     Box::new(move |note, stream| {
         let nodes = session.streams().nodes();
-        match start_again(&endpoint, &session, caller, note) {
+        let answer = match start_again(&endpoint, &session, caller, note) {
             Ok(Started::Running(Some(rest), call)) => {
                 call.outlet().carried_by(StreamCarrier::of(stream));
                 let noting = nodes.map(|nodes| nodes.owe(note.id.clone(), call.outlet().watch_again()));
-                Begun { first: None, rest, noting }
+                return Some(Begun { first: None, rest, noting });
             }
             // Its stream was taken, or its caller has left.
-            Ok(Started::Running(None, _)) => Begun::nothing(),
-            Ok(Started::Answered(_, out)) => Begun { first: Some(Outgoing::pushed(out)), ..Begun::nothing() },
+            Ok(Started::Running(None, _)) => return Some(Begun::nothing()),
+            Ok(Started::Answered(_, out)) => out,
             Err(error) => {
                 let mut out = Vec::with_capacity(160);
                 wire::refuse(By::Server, &mut out, Some(&note.id), &error);
-                Begun { first: Some(Outgoing::pushed(out)), ..Begun::nothing() }
+                out
             }
-        }
+        };
+        let will_pass = refused_for_now(&answer, &endpoint.options.limits);
+        (!will_pass).then(|| Begun { first: Some(Outgoing::pushed(answer)), ..Begun::nothing() })
     })
+}
+
+/// Whether this node only has no room now. That is no answer to who has called: the work goes on, and a call that is made again
+/// would do it twice.
+fn refused_for_now(answer: &[u8], limits: &Limits) -> bool {
+    match Message::decode(answer, limits) {
+        Ok(Message::Response(jsonrpc::Response { outcome: Err(error), .. })) => error.retry_after().is_some(),
+        _ => false,
+    }
 }
 
 fn start_again(

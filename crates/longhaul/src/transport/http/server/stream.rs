@@ -94,8 +94,8 @@ pub(super) struct Resumed {
     pub(super) go_on: GoOn,
 }
 
-/// What begins to answer a request on this stream.
-pub(super) type GoOn = Box<dyn FnOnce(&Note, &Arc<Stream>) -> Begun + Send>;
+/// What begins to answer a request on this stream; `None` if that cannot be done now.
+pub(super) type GoOn = Box<dyn FnOnce(&Note, &Arc<Stream>) -> Option<Begun> + Send>;
 
 /// An answer that was begun on a stream.
 pub(super) struct Begun {
@@ -495,7 +495,12 @@ impl Streams {
         if self.send_missed(&mut client, sent).await.is_break() {
             return self.end(&stream);
         }
-        let begun = go_on(note, &stream);
+        let Some(begun) = go_on(note, &stream) else {
+            // Whichever node its client comes to next tries again. The one that is gone owes it no more, even if it is back.
+            let note = Note { is_over: true, ..note.clone() };
+            self.append_note(&format!("{NOTES}{}", stream.name), &note).await;
+            return self.end(&stream);
+        };
         self.open(stream, false, begun).await;
         client.follow(live).await;
     }
