@@ -63,8 +63,8 @@ pub enum TtlFrom {
     /// From its creation. A task that is open when its time is up fails then (`-32603`, `task expired`), at the next
     /// [sweep](crate::tasks::runner::Pace::sweep_every): its work is dropped or ended, what it asks is no longer asked, and
     /// what its steps did is undone. Its outcome can be read for another five minutes at least
-    /// ([`Settings::min_result_retention`](crate::store::Settings::min_result_retention)), and its `ttl` says so. A call that
-    /// is no task yet has no time.
+    /// ([`Settings::min_result_retention`](crate::store::Settings::min_result_retention)), and its `ttl` says so. A call has
+    /// no time before it is written down, and none at all where it is [never](TaskMode::Never) a task.
     Creation,
 }
 
@@ -164,8 +164,13 @@ impl TaskPolicy {
             Owner::Anonymous => LONGEST_ANONYMOUS,
         };
         match self.ttl_from {
-            TtlFrom::End => Retention::AfterTerminal(wanted.unwrap_or(self.ttl).min(longest)),
-            TtlFrom::Creation => Retention::FromCreation(self.ttl.min(longest)),
+            // There may be a row of what is no task, by which it is found again.
+            TtlFrom::Creation if self.mode != TaskMode::Never => {
+                Retention::FromCreation(self.ttl.min(longest))
+            }
+            TtlFrom::End | TtlFrom::Creation => {
+                Retention::AfterTerminal(wanted.unwrap_or(self.ttl).min(longest))
+            }
         }
     }
 }
@@ -199,5 +204,8 @@ mod tests {
         assert_eq!(kept(1000, &Owner::Anonymous), Retention::FromCreation(LONGEST_ANONYMOUS));
         let wanted = TaskPolicy::always().retention(&ann, Some(Duration::ZERO));
         assert_eq!(wanted, Retention::AfterTerminal(Duration::ZERO), "an open task has no time by itself");
+        let mut never = policy(1);
+        never.mode = TaskMode::Never;
+        assert_eq!(never.retention(&ann, None), Retention::AfterTerminal(Duration::from_secs(3600)));
     }
 }

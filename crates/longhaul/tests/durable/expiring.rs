@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use longhaul::proto::dialect::Revision;
-use longhaul::server::{TaskPolicy, ToolError};
+use longhaul::server::{TaskMode, TaskPolicy, ToolError, TtlFrom};
 use longhaul::store::{Memory, Settings, SystemClock};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
@@ -103,6 +103,20 @@ struct After {
 async fn ends(_: Cx, After { ms }: After) -> &'static str {
     tokio::time::sleep(Duration::from_millis(ms)).await;
     "ended"
+}
+
+#[test]
+fn a_call_that_is_never_a_task_has_no_time_by_its_key() {
+    let mut never = TaskPolicy::new(TaskMode::Never);
+    (never.ttl, never.ttl_from) = (TTL, TtlFrom::Creation);
+    let server = Server::new("brief", "1").tool(Tool::typed("ends", "End later", ends).task(never));
+    let one = process(server, &store(Duration::ZERO));
+    for key in [json!({}), json!({"key": "k1"})] {
+        let mut params = json!({"name": "ends", "arguments": {"ms": 1500}});
+        params.as_object_mut().unwrap().extend(key.as_object().unwrap().clone());
+        let said = legacy(&one, "tools/call", params);
+        assert_eq!(said["result"]["content"][0]["text"], "ended", "{said}");
+    }
 }
 
 async fn asks(cx: Cx, _: After) -> Result<&'static str, ToolError> {
