@@ -1,6 +1,6 @@
 //! What a server asks while it works on a call, put to whoever made that call, and to nobody else.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,10 +36,16 @@ pub(super) struct Using(Arc<watch::Sender<usize>>);
 #[derive(Default)]
 struct Open {
     calls: HashMap<u64, Cx>,
-    /// The calls that have become tasks of the server's, by its ids.
-    tasks: HashMap<String, Cx>,
+    followed: Followed<Cx>,
     last: u64,
     left: Left,
+}
+
+/// The calls that have become tasks of the server's, by its ids: several have become one, where the server joins calls.
+struct Followed<C> {
+    tasks: HashMap<String, Vec<(u64, C)>>,
+    /// Those of which nobody follows any more, the newest last: what they ask is nobody else's.
+    left: VecDeque<String>,
 }
 
 /// Whose calls were given up, with which the server may go on, and until when that is believed: it was told, and may be gone on
@@ -59,6 +65,7 @@ struct UnderWay<'c> {
 pub(super) struct Following<'c> {
     callers: &'c Callers,
     task: String,
+    number: u64,
 }
 
 impl Callers {
@@ -72,9 +79,12 @@ impl Callers {
 
     /// What the task of this id asks is put to whoever made the call, until what this gives is dropped.
     pub(super) fn following(&self, cx: &Cx, task: &str) -> Following<'_> {
-        self.lock().tasks.insert(task.to_owned(), cx.clone());
+        let mut open = self.lock();
+        let number = open.number();
+        open.followed.add(task, number, cx.clone());
+        drop(open);
         self.followed.notify_waiters();
-        Following { callers: self, task: task.to_owned() }
+        Following { callers: self, task: task.to_owned(), number }
     }
 
     /// The server is used without a caller who could be asked, until what this gives is dropped.
@@ -107,7 +117,7 @@ impl Callers {
         let Question { request: question, task, .. } = question;
         let cx = match (CALL.try_with(Clone::clone), task) {
             (Ok(cx), _) => cx,
-            (Err(_), Some(task)) => self.of_task(&task).await.ok_or_else(|| nobody(NOT_FOLLOWED))?,
+            (Err(_), Some(task)) => self.of_task(&task).await.map_err(nobody)?,
             (Err(_), None) => self.only()?,
         };
         if !cx.can_ask(question.kind()) {
@@ -120,16 +130,23 @@ impl Callers {
         })
     }
 
-    /// The call that has become this task, as soon as that is known: a server may ask before it is read that there is a task.
-    async fn of_task(&self, task: &str) -> Option<Cx> {
-        let until = Instant::now() + UNKNOWN;
+    /// The call that has become this task, as soon as that is known: a server may ask before it is read that there is a task. It may
+    /// also have a task for a call whose caller is told of none, which is then the only one under way.
+    async fn of_task(&self, task: &str) -> Result<Cx, &'static str> {
+        let began = Instant::now();
         loop {
             let mut followed = pin!(self.followed.notified());
             followed.as_mut().enable();
-            if let Some(cx) = self.lock().tasks.get(task) {
-                return Some(cx.clone());
+            let patience = {
+                let open = self.lock();
+                if let Some(found) = open.followed.of(task, Cx::owner) {
+                    return found;
+                }
+                if open.untold(task).is_some() { UNTOLD } else { UNKNOWN }
+            };
+            if timeout_at(began + patience, followed).await.is_err() {
+                return self.lock().untold(task).ok_or(NOT_FOLLOWED);
             }
-            timeout_at(until, followed).await.ok()?;
         }
     }
 
@@ -145,8 +162,7 @@ impl Callers {
 
     fn enter(&self, cx: &Cx) -> UnderWay<'_> {
         let mut open = self.lock();
-        open.last += 1;
-        let number = open.last;
+        let number = open.number();
         open.calls.insert(number, cx.clone());
         UnderWay { callers: self, number, is_answered: false, _using: self.using() }
     }
@@ -157,6 +173,16 @@ impl Callers {
 }
 
 impl Open {
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// The one call that may have become this task without a word, unless others' has.
+    fn untold(&self, task: &str) -> Option<Cx> {
+        self.only().ok().filter(|_| !self.followed.was(task))
+    }
+
     /// The one call under way, unless it may as well be one that was given up by somebody else.
     fn only(&self) -> Result<Cx, &'static str> {
         let mut calls = self.calls.values();
@@ -166,6 +192,45 @@ impl Open {
             (Some(_), Some(_)) => Err("several calls are under way, and it names none"),
             (None, _) => Err("no call is under way"),
         }
+    }
+}
+
+impl<C: Clone> Followed<C> {
+    fn add(&mut self, task: &str, number: u64, call: C) {
+        self.tasks.entry(task.to_owned()).or_default().push((number, call));
+    }
+
+    fn remove(&mut self, task: &str, number: u64) {
+        let Some(calls) = self.tasks.get_mut(task) else { return };
+        calls.retain(|(of, _)| *of != number);
+        if calls.is_empty() {
+            self.tasks.remove(task);
+            if self.left.len() == MAX_LEFT {
+                self.left.pop_front();
+            }
+            self.left.push_back(task.to_owned());
+        }
+    }
+
+    /// Whether somebody has followed this task, and nobody does.
+    fn was(&self, task: &str) -> bool {
+        self.left.iter().any(|left| left == task)
+    }
+
+    /// The newest call that has become this task, if all that have are known to be of one `owner`. `None` if none has.
+    fn of(&self, task: &str, owner: impl Fn(&C) -> Owner) -> Option<Result<C, &'static str>> {
+        let ((_, newest), others) = self.tasks.get(task)?.split_last()?;
+        let whose = owner(newest);
+        Some(match others.iter().all(|(_, other)| is_same(&owner(other), &whose)) {
+            true => Ok(newest.clone()),
+            false => Err("the calls of several callers have become this task"),
+        })
+    }
+}
+
+impl<C> Default for Followed<C> {
+    fn default() -> Self {
+        Self { tasks: HashMap::new(), left: VecDeque::new() }
     }
 }
 
@@ -193,6 +258,12 @@ const NOT_FOLLOWED: &str = "no call that is under way has become this task";
 /// How long a task may ask before anybody follows it: one that goes on after a crash is followed again before long.
 const UNKNOWN: Duration = Duration::from_secs(10);
 
+/// How long it may do so while the one call under way, which may have become it, is not answered.
+const UNTOLD: Duration = Duration::from_secs(2);
+
+/// How many tasks are known that nobody follows any more.
+const MAX_LEFT: usize = 1024;
+
 /// For how long a server that was told that a call is given up is believed to go on with it.
 const GOES_ON: Duration = Duration::from_secs(10 * 60);
 
@@ -212,7 +283,7 @@ impl Drop for UnderWay<'_> {
 
 impl Drop for Following<'_> {
     fn drop(&mut self) {
-        self.callers.lock().tasks.remove(&self.task);
+        self.callers.lock().followed.remove(&self.task, self.number);
     }
 }
 
@@ -231,6 +302,28 @@ impl fmt::Debug for Callers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_that_several_calls_have_become_is_followed_by_each_and_asks_one_caller_alone() {
+        let owner = |name: &str| Owner::principal(name).unwrap();
+        let mut followed = Followed::default();
+        let asked = |followed: &Followed<Owner>| followed.of("t", Owner::clone);
+        assert_eq!(asked(&followed), None);
+        followed.add("t", 1, owner("ann"));
+        followed.add("t", 2, owner("ann"));
+        assert_eq!(asked(&followed), Some(Ok(owner("ann"))));
+        followed.add("t", 3, owner("bob"));
+        assert!(matches!(asked(&followed), Some(Err(_))), "it may be either's");
+        followed.remove("t", 2);
+        followed.remove("t", 1);
+        assert_eq!(asked(&followed), Some(Ok(owner("bob"))), "who follows still is asked");
+        assert!(!followed.was("t"));
+        followed.remove("t", 3);
+        assert_eq!((asked(&followed), followed.was("t")), (None, true));
+        followed.add("u", 4, Owner::Anonymous);
+        followed.add("u", 5, Owner::Anonymous);
+        assert!(matches!(followed.of("u", Owner::clone), Some(Err(_))), "strangers are not known to be one");
+    }
 
     #[test]
     fn a_call_that_was_given_up_keeps_others_from_being_asked_for_a_while() {
