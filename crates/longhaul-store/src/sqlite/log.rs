@@ -47,11 +47,11 @@ pub(super) fn check(path: &Path, flushed: Option<Flushed>) -> Result<(), StoreEr
             let at = format!("frame {frame} of {}", log.display());
             format!("{at} is not what was written, and commits follow that were acknowledged")
         }
-        Damage::Flushed(frame) => {
-            let (at, note) = (format!("frame {frame} of {}", log.display()), beside(path, ".writer"));
+        Damage::Flushed { from, to } => {
+            let (log, note) = (log.display(), beside(path, ".writer"));
             format!(
-                "{at} is not what was written, and was acknowledged: put back what was there, or remove {} to go on \
-                 without what that commit has written",
+                "{log} has lost what was acknowledged, from frame {from} to frame {to}: stop every server on this store; \
+                 then put back what was there, or remove {} to go on without anything written since frame {from}",
                 note.display()
             )
         }
@@ -65,8 +65,12 @@ enum Damage {
     Header,
     /// A frame, behind which there is a later commit.
     Followed(u64),
-    /// A frame of which it was noted that it was flushed.
-    Flushed(u64),
+    /// Of these frames, the last included, it was noted that they were flushed: the first is not what was written, and so
+    /// nothing behind it counts.
+    Flushed {
+        from: u64,
+        to: u64,
+    },
 }
 
 /// What is said of a log whose file is empty.
@@ -123,7 +127,7 @@ fn damaged(mut log: impl Read, flushed: Option<Flushed>) -> io::Result<Option<Da
     let flushed =
         flushed.filter(|flushed| flushed.salts == header[SALTS]).map_or(0, |flushed| flushed.frames);
     let whole = broken.map_or(number, |(at, _)| at - 1);
-    Ok((whole < flushed).then_some(Damage::Flushed(whole + 1)))
+    Ok((whole < flushed).then_some(Damage::Flushed { from: whole + 1, to: flushed }))
 }
 
 /// The salts of the round of this log, which its header bears.
@@ -242,7 +246,7 @@ mod tests {
                 for flushed in [None, Some(1)] {
                     assert_eq!(found(&last, frame, stale.clone(), flushed), None, "{stale:?} of {frame}");
                 }
-                let damage = Some(Damage::Flushed(number));
+                let damage = Some(Damage::Flushed { from: number, to: 4 });
                 assert_eq!(found(&last, frame, stale.clone(), Some(4)), damage, "{stale:?} of {frame}");
                 let earlier = [true, false, false, true, true];
                 let damage = Some(Damage::Followed(number));
@@ -259,6 +263,7 @@ mod tests {
             damaged(&log[..HEADER + frames * FRAME], flushed).unwrap()
         };
         assert_eq!((cut(3, 2, 3), cut(1, 2, 1), cut(1, 1, 3)), (None, None, None));
-        assert_eq!((cut(1, 2, 3), cut(0, 2, 1)), (Some(Damage::Flushed(2)), Some(Damage::Flushed(1))));
+        let lost = |from, to| Some(Damage::Flushed { from, to });
+        assert_eq!((cut(1, 2, 3), cut(0, 2, 1)), (lost(2, 3), lost(1, 1)));
     }
 }
