@@ -141,18 +141,21 @@ impl Writer {
     /// Notes that all that is in the log has reached the disk, for each commit is flushed. What was noted before stays true,
     /// so that this may fail: on a full disk, say, where nobody would want to read of it again and again.
     fn note_flushed(&self, turn: &Turn<'_>) {
-        if let Err(error) = self.flushed().and_then(|flushed| turn.note(flushed)) {
+        if let Err(error) =
+            self.flushed().and_then(|flushed| flushed.map_or(Ok(()), |flushed| turn.note(flushed)))
+        {
             tracing::debug!(%error, "how much of the log is flushed cannot be noted");
         }
     }
 
-    fn flushed(&self) -> Result<Flushed, StoreError> {
+    /// How much is; nothing if another round of the log has begun meanwhile. Who has the turn alone sees none begin, but the
+    /// turn is not one's alone once somebody has removed the file of its lock.
+    fn flushed(&self) -> Result<Option<Flushed>, StoreError> {
         let counted = || {
             // Which does nothing but say how many frames there are.
             let mut frames = self.conn.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
             frames.query_row([], |row| row.get::<_, u32>(1))
         };
-        let frames = counted().map_err(|error| self.site.error("counting the frames of the log", error))?;
         let path = beside(&self.site.path, "-wal");
         let failed = |error| io_error(&path, "reading the log's header", error);
         let log = match self.log.get() {
@@ -163,7 +166,10 @@ impl Writer {
                 self.log.get_or_init(|| opened)
             }
         };
-        Ok(Flushed { salts: log::salts(log).map_err(failed)?, frames: frames.into() })
+        let salts = log::salts(log).map_err(failed)?;
+        let frames = counted().map_err(|error| self.site.error("counting the frames of the log", error))?;
+        let is_same = log::salts(log).map_err(failed)? == salts;
+        Ok(is_same.then_some(Flushed { salts, frames: frames.into() }))
     }
 
     /// Runs a job so that its failure takes back its own changes only; `false` if that cannot be done.
