@@ -17,6 +17,7 @@ use super::{
     anchor::Anchor,
     entries,
     fault::{io_error, said, sqlite_error},
+    flushed::Flushed,
     job::Jobs,
     log,
     presence::Presence,
@@ -25,7 +26,7 @@ use super::{
     tx::Site,
     watcher,
     writer::{LONGEST_GROUP, Writer},
-    writer_lock::{Turn, WriterLock, beside},
+    writer_lock::{WriterLock, beside},
 };
 use crate::{
     Clock, Settings, StoreError, SystemClock, Time, WatchHub,
@@ -189,10 +190,19 @@ impl SqliteOptions {
         if length(&path) == 0 {
             return Err(refusal);
         }
-        // And what is behind a damage in the log. Where nobody can have the turn to write, none is at it.
-        let turn = WriterLock::open(beside(&path, ".writer")).ok();
-        let turn = turn.as_ref().map(|turn| turn.acquire(self.patience)).transpose()?;
-        let flushed = turn.as_ref().map(Turn::flushed).transpose()?.flatten();
+        // And what is behind a damage in the log.
+        let note = beside(&path, ".writer");
+        let lock = WriterLock::open(note.clone());
+        let turn = lock.as_ref().ok().map(|lock| lock.acquire(self.patience)).transpose()?;
+        let flushed = match (&turn, &lock) {
+            (Some(turn), _) => turn.flushed()?,
+            // Where nobody can have the turn to write, none is at it.
+            (None, Err(StoreError::ReadOnly { source, .. })) if is_of_read_only_disk(&**source) => {
+                noted(&note)?
+            }
+            // Somebody may be, who is none of ours.
+            (None, _) => None,
+        };
         log::check(&path, flushed)?;
         let (is_still, (seq, mark)) = match look(&path, false) {
             Some(last) => (false, last),
@@ -235,6 +245,21 @@ impl Sqlite {
         transfer::heed(kept.as_ref().map(|entry| &*entry.value))?;
         Ok(self)
     }
+}
+
+/// Whether that was refused because nothing can be written to the disk, whoever comes.
+fn is_of_read_only_disk(refusal: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    let error = refusal.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::ReadOnlyFilesystem)
+}
+
+/// What is noted of the log, without a turn to write.
+fn noted(note: &Path) -> Result<Option<Flushed>, StoreError> {
+    let read = match fs::File::open(note) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.and_then(|file| Flushed::read(&file)),
+    };
+    read.map_err(|error| io_error(note, "reading the writers' lock file", error))
 }
 
 /// The latest change and the newest time of a store of this release's format, if it can be read.

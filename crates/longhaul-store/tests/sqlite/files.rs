@@ -3,7 +3,7 @@
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     pin::pin,
     task::{Context, Waker},
 };
@@ -118,6 +118,28 @@ fn damage_is_called_damage() {
     let refusal = Sqlite::open(&path).unwrap_err();
     assert!(matches!(refusal, StoreError::Corrupt { .. }), "{refusal:?}");
     assert!(!refusal.is_retryable());
+}
+
+#[tokio::test]
+async fn what_is_noted_of_the_log_is_held_against_it_where_nothing_can_be_written() {
+    let (folder, disk) = (tempfile::tempdir().unwrap(), Tmpfs::of(1 << 20));
+    let (path, copied) = (folder.path().join("tasks.db"), disk.path().join("tasks.db"));
+    let store = Sqlite::open(&path).unwrap();
+    create(&store, "t").await;
+    let with = |path: &Path, suffix: &str| PathBuf::from(format!("{}{suffix}", path.display()));
+    for suffix in ["", "-wal", ".writer"] {
+        fs::copy(with(&path, suffix), with(&copied, suffix)).unwrap();
+    }
+    // The last commit is not what was acknowledged.
+    let log = with(&copied, "-wal");
+    let mut bytes = fs::read(&log).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&log, bytes).unwrap();
+    disk.make_read_only();
+    let refusal = SqliteOptions::new().open_or_read(&copied).unwrap_err();
+    let StoreError::Corrupt { what, .. } = &refusal else { panic!("{refusal:?}") };
+    assert!(what.contains("stop every server on this store") && what.contains("tasks.db.writer"), "{what}");
+    disk.make_writable();
 }
 
 #[tokio::test]
