@@ -85,13 +85,13 @@ async fn route(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answ
         (&Method::GET, ["tasks"]) => tasks(admin, viewer, asked).await,
         (&Method::GET, ["tasks", id]) => {
             let record = admin.task(viewer, id).await?;
-            Ok(ok(&admin.whole(&record)))
+            Ok(ok(&admin.whole(viewer, &record)))
         }
         (&Method::GET, ["tasks", id, "output"]) => output(admin, viewer, asked, id).await,
         (&Method::GET, ["tasks", id, "steps"]) => steps(admin, viewer, asked, id).await,
         (&Method::POST, ["tasks", id, "answer"]) => {
             let record = admin.react(viewer, id, reaction(asked)?).await?;
-            Ok(ok(&admin.whole(&record)))
+            Ok(ok(&admin.whole(viewer, &record)))
         }
         (&Method::POST, ["tasks", id, "cancel"]) => {
             admin.cancel(viewer, id).await?;
@@ -143,7 +143,7 @@ async fn tasks(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answ
     let listing = admin.list(viewer, &find, after.as_ref(), limit).await?;
     let now = admin.now();
     let shown: Vec<Shown> =
-        listing.asking.iter().chain(&listing.tasks).map(|record| admin.brief(record, now)).collect();
+        listing.asking.iter().chain(&listing.tasks).map(|record| admin.brief(viewer, record, now)).collect();
     let counts = listing.counts;
     Ok(ok(&json!({
         "tasks": shown,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use longhaul::store::{Cursor, Filter, Record};
 use tokio::time::Instant;
 
+use super::reading::Reading;
 use super::{Admin, AdminError, Find, State, Viewer, state_of};
 
 /// How many tasks a page of the list has.
@@ -15,9 +16,6 @@ const MOST_OPEN: usize = 2000;
 
 /// How many kept tasks are looked at for how many have ended how.
 const MOST_KEPT: usize = 1000;
-
-/// How often the store is asked for one page: what is rare is found on a later page.
-const ROUNDS: usize = 20;
 
 /// A page of tasks.
 #[derive(Debug, Default)]
@@ -70,9 +68,14 @@ impl Pace {
         at.is_none_or(|at| at <= Instant::now())
     }
 
-    /// When as much may be read again.
-    fn after(rows: usize) -> Option<Instant> {
-        let seconds = u64::try_from(rows / PAGE).unwrap_or(u64::MAX);
+    /// Whether all may be read again.
+    pub(crate) fn is_over(&self) -> bool {
+        Self::is_due(self.counts_due) && Self::is_due(self.page_due)
+    }
+
+    /// When what was worth so many rows may be read again.
+    fn after(cost: usize) -> Option<Instant> {
+        let seconds = u64::try_from(cost / PAGE).unwrap_or(u64::MAX);
         Instant::now().checked_add(Duration::from_secs(seconds))
     }
 }
@@ -107,19 +110,19 @@ impl Admin {
         let limit = limit.clamp(1, PAGE);
         if Pace::is_due(pace.counts_due) {
             let most = if find.state.is_none() && after.is_none() { limit } else { 0 };
-            let rows = self.count(viewer, find, most, &mut listing).await?;
-            (pace.counts, pace.counts_due) = (listing.counts, Pace::after(rows));
+            let cost = self.count(viewer, find, most, &mut listing).await?;
+            (pace.counts, pace.counts_due) = (listing.counts, Pace::after(cost));
         }
         listing.counts = pace.counts;
         if Pace::is_due(pace.page_due) {
-            let rows = self.page(viewer, find, after, limit, &mut listing).await?;
+            let cost = self.page(viewer, find, after, limit, &mut listing).await?;
             // A page that was filled at once is as long as what it shows.
-            pace.page_due = Pace::after(rows.saturating_sub(PAGE));
+            pace.page_due = Pace::after(cost.saturating_sub(PAGE));
         }
         Ok(listing)
     }
 
-    /// Reads a page of the list itself; how many rows that took.
+    /// Reads a page of the list itself; how many rows that was worth.
     async fn page(
         &self,
         viewer: &Viewer,
@@ -129,16 +132,13 @@ impl Admin {
         listing: &mut Listing,
     ) -> Result<usize, AdminError> {
         let (filter, now) = (find.filter(), self.now());
-        let (mut after, mut rows) = (after.cloned(), 0);
-        for _ in 0..ROUNDS {
-            let wanted = limit - listing.tasks.len();
-            let page = self.engine().list(viewer.scope(), &filter, after.as_ref(), wanted).await?;
-            listing.next = page.next.clone();
-            rows += page.tasks.len();
-            for record in page.tasks {
+        let mut reading = Reading::new(self, viewer, &filter, after);
+        while listing.tasks.len() < limit
+            && let Some(tasks) = reading.more(limit - listing.tasks.len()).await?
+        {
+            for record in tasks {
                 if find.ends_before(&record, now) {
-                    listing.next = None;
-                    return Ok(rows);
+                    return Ok(reading.cost());
                 }
                 // Those that wait for an answer stand before all others already, as many as there is room for.
                 let is_first = listing.asking.iter().any(|shown| shown.id == record.id);
@@ -146,15 +146,12 @@ impl Admin {
                     listing.tasks.push(record);
                 }
             }
-            after = page.next;
-            if after.is_none() || listing.tasks.len() >= limit {
-                break;
-            }
         }
-        Ok(rows)
+        listing.next = reading.next().cloned();
+        Ok(reading.cost())
     }
 
-    /// Counts what there is, and keeps at most `most` of those that wait for an answer; how many rows that took.
+    /// Counts what there is, and keeps at most `most` of those that wait for an answer; how many rows that was worth.
     async fn count(
         &self,
         viewer: &Viewer,
@@ -163,7 +160,7 @@ impl Admin {
         listing: &mut Listing,
     ) -> Result<usize, AdminError> {
         let kept = self.look_through(viewer, (&Filter::all(), MOST_KEPT), (find, most)).await?;
-        let mut rows = kept.rows;
+        let mut cost = kept.cost;
         let mut counts =
             Counts { by_state: kept.by_state, has_more_ended: kept.has_more, ..Counts::default() };
         listing.asking = kept.asking;
@@ -175,13 +172,13 @@ impl Admin {
             }
             counts.has_more_open = open.has_more;
             listing.asking = open.asking;
-            rows += open.rows;
+            cost += open.cost;
         }
         if viewer.is_operator() {
             counts.all = Some(self.engine().counts().await?.retained);
         }
         listing.counts = counts;
-        Ok(rows)
+        Ok(cost)
     }
 
     /// Looks through the newest tasks of a filter, so many at most; keeps so many of those that wait for an answer and are
@@ -192,24 +189,22 @@ impl Admin {
         (filter, most): (&Filter, usize),
         (find, most_asking): (&Find, usize),
     ) -> Result<Seen, AdminError> {
-        let (mut seen, mut after) = (Seen::default(), None);
-        while seen.rows < most {
-            // Few at once, for arguments may be long.
-            let page = self.engine().list(viewer.scope(), filter, after.as_ref(), PAGE).await?;
-            seen.rows += page.tasks.len();
-            for record in page.tasks {
+        let (mut seen, mut reading) = (Seen::default(), Reading::new(self, viewer, filter, None));
+        let mut rows = 0;
+        // Few at once, for arguments may be long.
+        while rows < most
+            && let Some(tasks) = reading.more(PAGE).await?
+        {
+            rows += tasks.len();
+            for record in tasks {
                 let state = state_of(&record);
                 seen.by_state[state as usize] += 1;
                 if state == State::Input && seen.asking.len() < most_asking && find.admits(&record) {
                     seen.asking.push(record);
                 }
             }
-            after = page.next;
-            if after.is_none() {
-                return Ok(seen);
-            }
         }
-        seen.has_more = true;
+        (seen.has_more, seen.cost) = (reading.has_more(), reading.cost());
         Ok(seen)
     }
 }
@@ -217,7 +212,8 @@ impl Admin {
 /// What was seen of tasks.
 #[derive(Default)]
 struct Seen {
-    rows: usize,
+    /// How many rows it was worth.
+    cost: usize,
     by_state: [usize; State::ALL.len()],
     asking: Vec<Record>,
     has_more: bool,

@@ -139,14 +139,14 @@ impl Shown {
 
 impl Admin {
     /// A task as it stands in a list, as of `now`.
-    pub(crate) fn brief(&self, record: &Record, now: Time) -> Shown {
-        Shown::brief(record, &self.why(record, now), now)
+    pub(crate) fn brief(&self, viewer: &Viewer, record: &Record, now: Time) -> Shown {
+        Shown::brief(record, &self.why(viewer, record, now), now)
     }
 
     /// All that is shown of a task.
-    pub(crate) fn whole(&self, record: &Record) -> Shown {
+    pub(crate) fn whole(&self, viewer: &Viewer, record: &Record) -> Shown {
         let now = self.now();
-        Shown::whole(record, &self.why(record, now), now)
+        Shown::whole(record, &self.why(viewer, record, now), now)
     }
 
     /// The task, if `viewer` sees one of this name.

@@ -14,6 +14,7 @@ mod list;
 mod look;
 mod nodes;
 mod output;
+mod reading;
 mod steps;
 mod tools;
 mod viewer;

@@ -14,6 +14,7 @@ use longhaul::tasks::environment::BoxFuture;
 use longhaul::transport::memory;
 use serde_json::{Map, Value};
 
+use super::reading::Reading;
 use super::{Admin, AdminError, PAGE, State, Viewer, state_of};
 use crate::tool::took;
 
@@ -33,7 +34,7 @@ pub(crate) type Offered = Tool;
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     tools: HashMap<Arc<str>, RunsOf>,
-    /// So many tasks were looked at, the newest, and there are more.
+    /// So many were found, of the newest tasks, and older ones were not looked at.
     pub(crate) newest_only: Option<usize>,
 }
 
@@ -105,11 +106,13 @@ impl Admin {
     pub(crate) async fn runs(&self, viewer: &Viewer, tool: Option<&str>) -> Result<Runs, AdminError> {
         let _poll = self.poll(viewer, 0)?;
         let filter = tool.map_or_else(Filter::all, |tool| Filter::all().of_tool(tool));
-        let (mut runs, mut seen, mut after, now) = (Runs::default(), 0, None, self.now());
-        while seen < MOST {
-            let page = self.engine().list(viewer.scope(), &filter, after.as_ref(), PAGE).await?;
-            seen += page.tasks.len();
-            for record in &page.tasks {
+        let (mut runs, mut seen, now) = (Runs::default(), 0, self.now());
+        let mut reading = Reading::new(self, viewer, &filter, None);
+        while seen < MOST
+            && let Some(tasks) = reading.more(PAGE).await?
+        {
+            seen += tasks.len();
+            for record in &tasks {
                 let (tool, state) =
                     (runs.tools.entry(Arc::clone(&record.tool)).or_default(), state_of(record));
                 tool.tasks += 1;
@@ -120,12 +123,8 @@ impl Admin {
                     tool.took.push(took(record, now));
                 }
             }
-            after = page.next;
-            if after.is_none() {
-                return Ok(runs);
-            }
         }
-        runs.newest_only = Some(seen);
+        runs.newest_only = reading.has_more().then_some(seen);
         Ok(runs)
     }
 
@@ -191,5 +190,20 @@ fn refused(error: Error) -> AdminError {
             PATIENCE.as_secs()
         )),
         None => AdminError::Refused(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_those_that_were_completed_took_no_longer_than_the_median() {
+        let median = |seconds: &[u64]| {
+            let took = seconds.iter().copied().map(Duration::from_secs).collect();
+            RunsOf { took, ..RunsOf::default() }.median().map(|median| median.as_secs())
+        };
+        assert_eq!(median(&[]), None);
+        assert_eq!((median(&[7]), median(&[9, 2]), median(&[9, 1, 4])), (Some(7), Some(2), Some(4)));
     }
 }

@@ -7,7 +7,7 @@ use longhaul::store::{Outcome, Phase, Question, Record, Time};
 use longhaul::tasks::project::{self, View};
 use longhaul::tasks::runner::InLine;
 
-use super::{Admin, span};
+use super::{Admin, Viewer, span};
 use crate::clean;
 
 /// The sentence, and the moment that it counts from or to.
@@ -47,19 +47,20 @@ impl fmt::Display for Why {
 const LONGEST: usize = 200;
 
 impl Admin {
-    /// The sentence on a task.
-    pub(crate) fn why(&self, record: &Record, now: Time) -> Why {
-        why(record, self.engine().in_line(record), now)
+    /// The sentence on a task, for `viewer`.
+    pub(crate) fn why(&self, viewer: &Viewer, record: &Record, now: Time) -> Why {
+        let in_line = self.engine().in_line(record);
+        why(record, in_line.map(|line| queued(line, &record.tool, viewer.is_operator())), now)
     }
 }
 
-/// The sentence on a task; where it stands `in_line`, if it does and that is known.
-pub(crate) fn why(record: &Record, in_line: Option<InLine>, now: Time) -> Why {
-    let (words, at) = sentence(record, in_line, now);
+/// The sentence on a task; what is said of the line that it stands in, if it does and that is known.
+pub(crate) fn why(record: &Record, queued: Option<String>, now: Time) -> Why {
+    let (words, at) = sentence(record, queued, now);
     Why { words: clean::line(&words, LONGEST), when: at.map(|at| When { at, now }) }
 }
 
-fn sentence(record: &Record, in_line: Option<InLine>, now: Time) -> (String, Option<Time>) {
+fn sentence(record: &Record, queued: Option<String>, now: Time) -> (String, Option<Time>) {
     if let Some(reason) = &record.cancelling
         && !record.is_terminal()
     {
@@ -70,8 +71,8 @@ fn sentence(record: &Record, in_line: Option<InLine>, now: Time) -> (String, Opt
     if let Some(question) = record.questions.first() {
         return (asks(question, record.questions.len()), None);
     }
-    if let Some(line) = in_line.filter(|_| !record.is_terminal()) {
-        return (queued(line, &record.tool), None);
+    if let Some(queued) = queued.filter(|_| !record.is_terminal()) {
+        return (queued, None);
     }
     let said = || project::task(record, View::D2).status_message.unwrap_or_default();
     match &record.phase {
@@ -106,9 +107,10 @@ fn sentence(record: &Record, in_line: Option<InLine>, now: Time) -> (String, Opt
     }
 }
 
-/// How many come before it.
-fn queued(InLine { ahead, limit, .. }: InLine, tool: &str) -> String {
+/// How many come before it, for who sees the tasks of others.
+fn queued(InLine { ahead, limit, .. }: InLine, tool: &str, sees_others: bool) -> String {
     let place = match ahead {
+        _ if !sees_others => String::new(),
         0 => ", next in line".to_owned(),
         1 => " behind 1 other".to_owned(),
         ahead => format!(" behind {ahead} others"),
@@ -200,9 +202,16 @@ mod tests {
         assert_eq!(said(&|record| record.phase = Phase::Done(Outcome::lost("gone"))), "worker_lost: gone");
         let mut waits = base.clone();
         waits.phase = running(1010);
-        let in_line = |ahead| why(&waits, Some(InLine::new(ahead, 2)), now).to_string();
+        let said = |ahead, sees_others| {
+            let queued = queued(InLine::new(ahead, 2), "deploy", sees_others);
+            why(&waits, Some(queued), now).to_string()
+        };
+        let in_line = |ahead| said(ahead, true);
         assert_eq!(in_line(3), "queued behind 3 others: limit 2 for `deploy`");
         assert_eq!(in_line(0), "queued, next in line: limit 2 for `deploy`");
+        for ahead in [0, 3] {
+            assert_eq!(said(ahead, false), "queued: limit 2 for `deploy`", "of others nothing is told");
+        }
         assert_eq!(now.since(base.created_at), Duration::from_secs(60));
     }
 }

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use longhaul::store::{Record, Time};
+use longhaul::store::Record;
 use maud::Markup;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, error::SendTimeoutError};
 use tokio::time::sleep;
 
 use super::colour::Painter;
+use super::paces::Paces;
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::tasks::{self, Wanted};
@@ -58,10 +59,11 @@ pub(super) async fn follow(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, 
             let rows =
                 asked.all("row").into_iter().filter_map(|row| tasks::id_of_row(&row).map(str::to_owned));
             let told = Told { rows: rows.take(PAGE).collect(), ..told };
+            let paces = Arc::clone(&look.inner.paces);
             tokio::spawn(async move {
                 let _place = place;
                 tokio::select! {
-                    () = follow_list(admin, viewer, wanted, told) => {}
+                    () = follow_list(admin, viewer, wanted, told, &paces) => {}
                     () = draining.draining() => {}
                     () = sleep(LONGEST) => {}
                 }
@@ -135,9 +137,10 @@ impl Told {
     }
 
     /// A row of the list, unless it is as it was; with what tells whether one that the page does not have is news.
-    async fn row(&mut self, admin: &Admin, record: &Record, now: Time) -> Result<(), Gone> {
+    async fn row(&mut self, admin: &Admin, viewer: &Viewer, record: &Record) -> Result<(), Gone> {
+        let now = admin.now();
         let (id, html) =
-            (tasks::row_id(record.id.as_str()), tasks::row(record, &admin.why(record, now), now));
+            (tasks::row_id(record.id.as_str()), tasks::row(record, &admin.why(viewer, record, now), now));
         if !self.is_new(&id, &html) {
             return Ok(());
         }
@@ -172,21 +175,33 @@ fn digest(html: &str) -> u64 {
     hasher.finish()
 }
 
-async fn follow_list(admin: Admin, viewer: Viewer, wanted: Wanted, mut told: Told) {
-    let _gone = list(&admin, &viewer, &wanted, &mut told).await;
+async fn follow_list(admin: Admin, viewer: Viewer, wanted: Wanted, mut told: Told, paces: &Paces) {
+    if !told.once {
+        let _gone = list(&admin, &viewer, &wanted, &mut told, &mut Pace::default()).await;
+        return;
+    }
+    let query = wanted.own_query();
+    let mut pace = paces.take(&viewer, &query);
+    let _gone = list(&admin, &viewer, &wanted, &mut told, &mut pace).await;
+    paces.keep(&viewer, &query, pace);
 }
 
-async fn list(admin: &Admin, viewer: &Viewer, wanted: &Wanted, told: &mut Told) -> Result<(), Gone> {
+async fn list(
+    admin: &Admin,
+    viewer: &Viewer,
+    wanted: &Wanted,
+    told: &mut Told,
+    pace: &mut Pace,
+) -> Result<(), Gone> {
     told.send("retry: 1000\n\n".to_owned()).await?;
-    let (mut is_first, mut pace) = (true, Pace::default());
+    let mut is_first = true;
     loop {
-        match wanted.list_again(admin, viewer, &mut pace).await {
+        match wanted.list_again(admin, viewer, pace).await {
             Ok(listing) => {
-                let now = admin.now();
                 told.piece("counts", &tasks::counts(wanted, &listing)).await?;
                 let shown = || listing.asking.iter().chain(&listing.tasks);
                 for record in shown() {
-                    told.row(admin, record, now).await?;
+                    told.row(admin, viewer, record).await?;
                 }
                 let listed: BTreeSet<&str> = shown().map(|record| record.id.as_str()).collect();
                 // Those that come later wait for who loads the page anew.
@@ -219,7 +234,7 @@ async fn others(
     for id in left {
         match admin.task_again(viewer, &id).await {
             Ok(record) => {
-                told.row(admin, &record, admin.now()).await?;
+                told.row(admin, viewer, &record).await?;
                 // How it ended stays so.
                 if record.is_terminal() {
                     told.rows.remove(&id);
@@ -336,10 +351,10 @@ async fn show(
     steps: Option<&Ends>,
     told: &mut Told,
 ) -> Result<(), Gone> {
-    let Followed { admin, server, .. } = followed;
+    let Followed { admin, viewer, server } = followed;
     let now = admin.now();
     told.piece("title", &frame::titled(&task::title(record), server)).await?;
-    told.piece("state", &task::state(record, &admin.why(record, now))).await?;
+    told.piece("state", &task::state(record, &admin.why(viewer, record, now))).await?;
     told.piece("questions", &question::section(record, now, None)).await?;
     told.piece("actions", &task::actions(record)).await?;
     told.piece("timeline", &timeline::timeline(record, steps, now)).await?;

@@ -12,6 +12,7 @@ mod form;
 mod frame;
 mod live;
 mod nodes;
+mod paces;
 mod question;
 mod respond;
 mod result;
@@ -33,6 +34,7 @@ use longhaul::tasks::environment::BoxFuture;
 use longhaul::transport::http::server::{PageBody, Pages};
 
 use self::followers::Followers;
+use self::paces::Paces;
 use crate::admin::Admin;
 use crate::config::CommandTool;
 use crate::upstream::Upstream;
@@ -111,21 +113,24 @@ struct Inner {
     operators: Option<Scopes>,
     /// Those that follow.
     followers: Arc<Followers>,
+    /// How fast those read that come back in their place.
+    paces: Arc<Paces>,
 }
 
 impl Dashboard {
     /// The pages over `admin`.
     #[must_use]
     pub fn new(admin: Admin, facts: Facts) -> Self {
-        let (followers, reading, began) = (Arc::default(), RwLock::default(), admin.now());
+        let (reading, began) = (RwLock::default(), admin.now());
+        let (followers, paces) = (Arc::default(), Arc::default());
         let facts = RwLock::new(Arc::new(facts));
-        Self(Arc::new(Inner { admin, facts, began, reading, guard: None, operators: None, followers }))
+        Self(Arc::new(Inner { admin, facts, began, reading, guard: None, operators: None, followers, paces }))
     }
 
     /// The same, where callers sign in as `guard` says; those whose token carries all of `operators` see every task.
     #[must_use]
     pub fn guarded(self, guard: Guard, operators: Option<Scopes>) -> Self {
-        let Inner { admin, began, followers, .. } = &*self.0;
+        let Inner { admin, began, followers, paces, .. } = &*self.0;
         Self(Arc::new(Inner {
             admin: admin.clone(),
             facts: RwLock::new(self.0.facts()),
@@ -134,6 +139,7 @@ impl Dashboard {
             guard: Some(guard),
             operators,
             followers: Arc::clone(followers),
+            paces: Arc::clone(paces),
         }))
     }
 

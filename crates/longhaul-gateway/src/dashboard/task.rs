@@ -46,7 +46,7 @@ pub(super) async fn show(
         p.crumbs { a href="/" { "Tasks" } }
         h1 { (clean::line(&record.tool, 128)) }
         p.identity { "Task " code id="task-id" { (record.id.as_str()) } }
-        (state(&record, &admin.why(&record, now)))
+        (state(&record, &admin.why(look.viewer, &record, now)))
         (question::section(&record, now, filled))
         (actions(&record))
         @for other in &again {

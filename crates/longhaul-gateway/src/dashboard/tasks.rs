@@ -44,6 +44,11 @@ impl Wanted {
         query
     }
 
+    /// The query of this very page.
+    pub(super) fn own_query(&self) -> String {
+        self.query(self.state, self.after.as_ref())
+    }
+
     pub(super) fn find(&self) -> Result<Find, AdminError> {
         Find::read(&self.typed, self.state).map_err(AdminError::Unreadable)
     }
@@ -90,13 +95,13 @@ pub(super) async fn show(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, Ad
             p.done role="status" { (cancelled) @if cancelled == 1 { " task was" } @else { " tasks were" } " cancelled." }
         }
         p.new { a.button id="new" href={ "/" (wanted.query(wanted.state, None)) } hidden {} }
-        (table(&look.inner.admin, &listing, now))
+        (table(look, &listing, now))
         (cancel_these(&wanted, &listing, now))
         @if let Some(next) = &listing.next {
             p.more { a.button href={ "/" (wanted.query(wanted.state, Some(next))) } { "Older tasks" } }
         }
     };
-    let query = wanted.query(wanted.state, wanted.after.as_ref());
+    let query = wanted.own_query();
     let follows = format!("/events{}{}view=tasks", query, if query.is_empty() { '?' } else { '&' });
     let follows = Some(follows).filter(|_| problem.is_none());
     let page = Page { tab: Tab::Tasks, title: "Tasks", follows, reloads: problem.is_none(), body };
@@ -167,7 +172,7 @@ pub(super) fn counts(wanted: &Wanted, listing: &Listing) -> Markup {
     }
 }
 
-fn table(admin: &Admin, listing: &Listing, now: Time) -> Markup {
+fn table(look: Look<'_>, listing: &Listing, now: Time) -> Markup {
     let is_empty = listing.asking.is_empty() && listing.tasks.is_empty();
     html! {
         @if is_empty {
@@ -185,7 +190,7 @@ fn table(admin: &Admin, listing: &Listing, now: Time) -> Markup {
                     }
                 }
                 tbody id="tasks" {
-                    @for record in listing.asking.iter().chain(&listing.tasks) { (row(record, &admin.why(record, now), now)) }
+                    @for record in listing.asking.iter().chain(&listing.tasks) { (row(record, &look.inner.admin.why(look.viewer, record, now), now)) }
                 }
             }
         }

@@ -4,6 +4,7 @@ mod facts;
 mod following;
 mod many;
 mod nodes;
+mod reading;
 mod steps;
 mod tools;
 mod waiting;

@@ -49,7 +49,10 @@ pub(super) async fn list(look: Look<'_>) -> Result<Answer, AdminError> {
 
 /// How many tasks there are of a tool, when the latest began and how long they take.
 fn lately(runs: &Runs, tool: &str, now: Time) -> Markup {
-    let Some(runs) = runs.of(tool) else { return html! { "no tasks" } };
+    let are_all = runs.newest_only.is_none();
+    let Some(runs) = runs.of(tool) else {
+        return html! { "no tasks" @if !are_all { " among the newest" } };
+    };
     html! {
         a href={ "/?q=" (encoded(&format!("tool:{tool}"))) } { (runs.tasks) @if runs.tasks == 1 { " task" } @else { " tasks" } }
         @if let Some(at) = runs.began() { ", the latest " (frame::ago(at, now)) }
@@ -120,7 +123,15 @@ async fn page(
     refused: Option<&Refused<'_>>,
 ) -> Result<Answer, AdminError> {
     let admin = &look.inner.admin;
-    let (runs, now) = (admin.runs(look.viewer, Some(&tool.name)).await?, admin.now());
+    let runs = match admin.runs(look.viewer, Some(&tool.name)).await {
+        // What was typed is worth more than what is said beside it.
+        Err(error) if refused.is_some() => {
+            tracing::debug!(?error, "what a tool has done lately cannot be told for now");
+            None
+        }
+        runs => Some(runs?),
+    };
+    let now = admin.now();
     let name = clean::line(&tool.name, 128);
     let inputs = inputs(tool.input_schema.get());
     let body = html! {
@@ -131,7 +142,10 @@ async fn page(
         p.hint {
             (source(look.inner, &tool.name))
             @if !policy.is_empty() { " · as a task: " (policy) }
-            " · " (lately(&runs, &tool.name, now))
+            @if let Some(runs) = &runs {
+                " · " (lately(runs, &tool.name, now))
+                @if runs.newest_only.is_some() && runs.of(&tool.name).is_some() { "; older ones were not looked at" }
+            }
         }
         section aria-labelledby="call-title" {
             h2 id="call-title" { "Call it" }
@@ -142,7 +156,7 @@ async fn page(
                 p.buttons { button type="submit" { "Call" } }
             }
         }
-        @if let Some(runs) = runs.of(&tool.name) {
+        @if let Some(runs) = runs.as_ref().and_then(|runs| runs.of(&tool.name)) {
             section aria-labelledby="latest-title" {
                 h2 id="latest-title" { "Its latest tasks" }
                 ul.latest {
