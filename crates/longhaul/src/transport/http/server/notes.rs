@@ -52,8 +52,8 @@ pub(super) struct Noting {
     again: Option<watch::Receiver<Option<Again>>>,
     node: Arc<str>,
     _here: Arc<Here>,
-    /// When it was noted last.
-    noted: Option<Instant>,
+    /// What else can be done is known by now, for better or worse.
+    settled: bool,
 }
 
 impl fmt::Debug for Noting {
@@ -63,25 +63,19 @@ impl fmt::Debug for Noting {
 }
 
 impl Noting {
-    /// It as it stands, from now on noted.
+    /// It as it stands.
     pub(super) fn note(&mut self) -> Note {
-        self.noted = Some(Instant::now());
         let again = self.again.as_mut().and_then(|again| again.borrow_and_update().clone());
         Note { id: self.id.clone(), node: Arc::clone(&self.node), again, is_over: false }
     }
 
-    /// Whether what was noted would be forgotten before long.
-    pub(super) fn is_old(&self) -> bool {
-        self.noted.is_none_or(|noted| noted.elapsed() > NOTED_ANEW)
-    }
-
     /// Completes once there is more to note than there was.
     pub(super) async fn changed(&mut self) {
-        if let Some(again) = &mut self.again {
+        if let Some(again) = self.again.as_mut().filter(|_| !self.settled) {
             if again.changed().await.is_ok() {
                 return;
             }
-            self.again = None;
+            self.settled = true;
         }
         std::future::pending().await
     }
@@ -111,7 +105,7 @@ impl Nodes {
     ///
     /// Must be called within a tokio runtime.
     pub(super) fn owe(&self, id: RequestId, again: Option<watch::Receiver<Option<Again>>>) -> Noting {
-        Noting { id, again, node: Arc::clone(&self.name), _here: self.stay(), noted: None }
+        Noting { id, again, node: Arc::clone(&self.name), _here: self.stay(), settled: false }
     }
 
     fn stay(&self) -> Arc<Here> {
@@ -144,6 +138,12 @@ impl Nodes {
         lock(&self.said).elapsed() >= GONE
     }
 
+    /// As if this node had stood still for long.
+    #[cfg(test)]
+    pub(super) fn say_nothing(&self) {
+        *lock(&self.said) = Instant::now() - GONE;
+    }
+
     /// Whether the node that owes an answer has said within so long that it is there.
     pub(super) async fn is_there(&self, node: &str) -> Result<bool, StoreError> {
         if *node == *self.name {
@@ -170,5 +170,5 @@ const SAID: Duration = Duration::from_secs(6);
 /// How long nobody must have said so for a node to be gone: it may have been kept from it by the store.
 pub(super) const GONE: Duration = Duration::from_secs(4);
 
-/// How long what was noted is left as it is: as long as anything is said in its stream it is not to be forgotten.
-const NOTED_ANEW: Duration = Duration::from_secs(300);
+/// How long what was noted is left as it is: as long as its stream is carried, neither is to be forgotten.
+pub(super) const NOTED_ANEW: Duration = Duration::from_secs(300);

@@ -1,6 +1,10 @@
 //! The streams of a session. What is sent in one is kept first, so that a client that lost its connection, or was let
 //! go to come back later, is sent the rest: of that stream of that session of that principal, and of no other.
 
+mod client;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -8,13 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longhaul_proto::jsonrpc::{Limits, Message, RequestId};
-use longhaul_tasks::store::{EventStore, Owner, Stream as Key};
+use longhaul_tasks::store::{Event, EventStore, Owner, Stream as Key};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::Instant;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use self::client::Client;
 use super::answer::Sent;
-use super::notes::{GONE, Nodes, Note, Noting};
+use super::notes::{GONE, NOTED_ANEW, Nodes, Note, Noting};
 use super::session::new_id;
 use crate::hex::hex;
 use crate::server::{Outgoing, StreamReceiver, own_stream};
@@ -52,6 +57,9 @@ struct State {
     /// This node goes on with it for one that is gone.
     goes_on: bool,
 }
+
+/// A stream, and what its client is sent.
+type Opened = (Arc<Stream>, mpsc::Receiver<Box<Sent>>);
 
 /// What an event is known by: its stream's name and its number there.
 #[derive(Clone, Debug)]
@@ -118,6 +126,9 @@ const CALLS: char = 'r';
 
 /// What stands in a stream from where on another node goes on with it. No client is sent it.
 const GOES_ON: &str = "=";
+
+/// What is only there for a stream to be kept, or to be come back to. Whoever comes back needs none of it.
+const NOTHING: &str = "";
 
 /// How often what another node sends is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -227,11 +238,19 @@ impl Streams {
     /// Keeps what is sent, and sends it on while a client is connected, until there is no more, or another node goes on.
     async fn carry(self: Arc<Self>, stream: Arc<Stream>, begun: Begun) {
         let Begun { first: mut next, mut rest, mut noting } = begun;
-        let mut answered = false;
+        let (mut end, mut anew) = (End::Unanswered, self.nodes.as_ref().map(|_| every(NOTED_ANEW)));
         loop {
             if next.is_none() {
                 next = tokio::select! {
                     biased;
+                    () = is_time(&mut anew) => {
+                        if self.stay(&stream).await.is_err() {
+                            end = End::Left;
+                            break;
+                        }
+                        self.note(&stream, &mut noting).await;
+                        continue;
+                    }
                     outgoing = rest.recv() => outgoing,
                     () = changed(&mut noting) => {
                         self.note(&stream, &mut noting).await;
@@ -251,28 +270,50 @@ impl Streams {
                 Outgoing::Notification { message, .. } | Outgoing::Answer { message, .. } => {
                     match self.keep(&stream, message).await {
                         Ok(sent) => {
-                            answered = noting.is_some() && sent.id.is_some() && is_answer(&sent.message);
+                            if noting.is_some() && sent.id.is_some() && is_answer(&sent.message) {
+                                end = End::Answered;
+                            }
                             stream.send(sent).await;
                         }
                         Err(NotOurs::Answered(sent)) => {
                             stream.send(sent).await;
-                            noting = None;
+                            end = End::Answered;
                             break;
                         }
                         Err(NotOurs::GoneOnWith) => {
-                            noting = None;
+                            end = End::Left;
                             break;
                         }
-                    }
-                    if noting.as_ref().is_some_and(Noting::is_old) {
-                        self.note(&stream, &mut noting).await;
                     }
                 }
             }
         }
         self.end(&stream);
         if let Some(noting) = &mut noting {
-            self.note_end(&stream, noting, answered).await;
+            self.note_end(&stream, noting, end).await;
+        }
+    }
+
+    /// Has the store keep what is in a stream, however long nothing is said there: else it would forget it, and begin anew
+    /// with the next. What cannot be written now is left for the next time.
+    ///
+    /// # Errors
+    ///
+    /// Another node has sent in the stream.
+    async fn stay(&self, stream: &Stream) -> Result<(), NotOurs> {
+        let is_kept = {
+            let state = stream.lock();
+            state.whole && state.last > 0
+        };
+        if !is_kept {
+            return Ok(());
+        }
+        match self.events.append(self.key(&stream.name), NOTHING).await {
+            Ok(number) => self.is_ours(stream, number, NOTHING.as_bytes()).await,
+            Err(error) => {
+                tracing::debug!(%error, "a stream in which nothing is said may be forgotten");
+                Ok(())
+            }
         }
     }
 
@@ -288,14 +329,16 @@ impl Streams {
     }
 
     /// Notes for other nodes that this one owes the answer no more. One that was not kept is theirs to give, and a call that
-    /// has been answered is not theirs to cancel.
-    async fn note_end(&self, stream: &Stream, noting: &mut Noting, answered: bool) {
+    /// is over is not theirs to cancel.
+    async fn note_end(&self, stream: &Stream, noting: &mut Noting, end: End) {
         let mut note = Note { is_over: true, ..noting.note() };
-        if !answered {
+        if end != End::Answered {
             self.append_note(&format!("{NOTES}{}", stream.name), &note).await;
         }
         if note.task().is_some() {
-            note.again = None;
+            if end != End::Left {
+                note.again = None;
+            }
             self.append_note(&call(&note.id), &note).await;
         }
     }
@@ -326,12 +369,23 @@ impl Streams {
     }
 
     async fn noted_as(&self, name: &str) -> Option<Note> {
-        let (mut after, mut noted) = (0, None);
+        let (mut after, mut noted) = (0, None::<Note>);
         loop {
             let notes = self.events.replay(self.key(name), after, PAGE).await.ok()??;
-            let Some(last) = notes.last() else { return noted };
-            // One of another release may say more than this one can read.
-            (after, noted) = (last.number, serde_json::from_str(&last.text).ok());
+            if notes.is_empty() {
+                return noted;
+            }
+            for event in notes {
+                after = event.number;
+                // One of another release may say more than this one can read.
+                let note: Option<Note> = serde_json::from_str(&event.text).ok();
+                let is_late =
+                    |by: &Note| note.as_ref().is_some_and(|note| note.is_over && note.node != by.node);
+                // That a node owes it no more says nothing of the one that has noted since that it does.
+                if !noted.as_ref().is_some_and(is_late) {
+                    noted = note;
+                }
+            }
         }
     }
 
@@ -348,9 +402,8 @@ impl Streams {
         while id.is_none() && stream.lock().whole {
             match self.events.append(self.key(&stream.name), &text).await {
                 Ok(number) => {
-                    let own = EventId { stream: Arc::clone(&stream.name), number };
-                    self.is_ours(stream, &own, &message).await?;
-                    id = Some(own);
+                    self.is_ours(stream, number, &message).await?;
+                    id = Some(EventId { stream: Arc::clone(&stream.name), number });
                 }
                 Err(_) if begun.elapsed() >= LONGEST_HELD => return Err(NotOurs::GoneOnWith),
                 Err(error) if self.nodes.as_ref().is_some_and(|nodes| nodes.may_be_missed()) => {
@@ -368,40 +421,69 @@ impl Streams {
 
     /// Whether an event that was kept is to be sent: nobody else has sent anything in its stream since the last, or it may be
     /// said beside that.
-    async fn is_ours(&self, stream: &Stream, event: &EventId, message: &[u8]) -> Result<(), NotOurs> {
+    async fn is_ours(&self, stream: &Stream, number: u64, message: &[u8]) -> Result<(), NotOurs> {
         let (before, goes_on) = {
             let mut state = stream.lock();
-            (std::mem::replace(&mut state.last, event.number), state.goes_on)
+            (std::mem::replace(&mut state.last, number), state.goes_on)
         };
-        if self.nodes.is_none() || event.number == before + 1 {
+        if self.nodes.is_none() || number == before + 1 || goes_on && !is_answer(message) {
             return Ok(());
         }
-        if !goes_on {
+        // One that was forgotten has begun anew.
+        let since = if before < number { before } else { 0 };
+        let Some(between) = self.between(stream, since, number).await else {
             return Err(NotOurs::GoneOnWith);
+        };
+        if !goes_on {
+            // What else there is was kept though its append failed.
+            let is_left = between.iter().any(|event| *event.text == *GOES_ON);
+            return if is_left { Err(NotOurs::GoneOnWith) } else { Ok(()) };
         }
         // The node that was gone has come back. The first answer counts.
-        if is_answer(message) {
-            let since = EventId { stream: Arc::clone(&stream.name), number: before };
-            let others = self.replay(&since).await.unwrap_or_default();
-            let earlier = others.into_iter().filter(|sent| sent.number() < event.number);
-            if let Some(answer) = earlier.into_iter().find(|sent| is_answer(&sent.message)) {
-                return Err(NotOurs::Answered(answer));
+        match between.iter().find(|event| is_answer(event.text.as_bytes())) {
+            Some(answer) => Err(NotOurs::Answered(Sent::of(&stream.name, answer))),
+            None => Ok(()),
+        }
+    }
+
+    /// What is in a stream behind the event numbered `after` and before this one, which was kept. `None` if that cannot be told.
+    async fn between(&self, stream: &Stream, mut after: u64, number: u64) -> Option<Vec<Event>> {
+        let (mut between, begun) = (Vec::new(), Instant::now());
+        loop {
+            match self.events.replay(self.key(&stream.name), after, PAGE).await {
+                Ok(events) => {
+                    let events = events.filter(|events| !events.is_empty())?;
+                    for event in events {
+                        if event.number >= number {
+                            return Some(between);
+                        }
+                        after = event.number;
+                        between.push(event);
+                    }
+                }
+                Err(error) if begun.elapsed() < LONGEST_HELD => {
+                    tracing::debug!(%error, "what is sent in a stream waits for what others have sent there");
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+                Err(_) => return None,
             }
         }
-        Ok(())
     }
 
     async fn replay(&self, last: &EventId) -> Option<Vec<Sent>> {
-        let replayed = self.events.replay(self.key(&last.stream), last.number, PAGE).await;
-        let events = replayed
-            .inspect_err(|error| tracing::warn!(%error, "what was sent in a stream cannot be read"))
-            .ok()??;
-        let sent = events.into_iter().filter(|event| *event.text != *GOES_ON).map(|event| Sent {
-            id: Some(EventId { stream: Arc::clone(&last.stream), number: event.number }),
-            message: event.text.as_bytes().to_vec(),
-            answered: None,
-        });
-        Some(sent.collect())
+        let (mut after, mut sent) = (last.number, Vec::new());
+        // There may be a page and more of what nobody is sent.
+        while sent.is_empty() {
+            let events = self.events.replay(self.key(&last.stream), after, PAGE).await;
+            let events = events
+                .inspect_err(|error| tracing::warn!(%error, "what was sent in a stream cannot be read"))
+                .ok()??;
+            let Some(newest) = events.last() else { break };
+            after = newest.number;
+            let said = events.iter().filter(|event| ![GOES_ON, NOTHING].contains(&&*event.text));
+            sent.extend(said.map(|event| Sent::of(&last.stream, event)));
+        }
+        Some(sent)
     }
 
     /// Sends what was missed, then what follows.
@@ -490,8 +572,8 @@ impl Streams {
             return self.end(&stream);
         };
         stream.lock().last = last;
-        // What was said before that counts.
-        let sent = self.replay(&client.last).await.unwrap_or_default();
+        // What was said before that counts: without it nothing can be.
+        let Some(sent) = self.replay(&client.last).await else { return self.end(&stream) };
         if self.send_missed(&mut client, sent).await.is_break() {
             return self.end(&stream);
         }
@@ -506,7 +588,7 @@ impl Streams {
     }
 
     /// A stream that another node has carried, unless this one does by now.
-    fn take_in(&self, name: &Arc<str>) -> Result<(Arc<Stream>, mpsc::Receiver<Box<Sent>>), Arc<Stream>> {
+    fn take_in(&self, name: &Arc<str>) -> Result<Opened, Arc<Stream>> {
         let mut known = lock(&self.known);
         if let Some(stream) = known.get(name) {
             return Err(Arc::clone(stream));
@@ -551,25 +633,25 @@ impl Streams {
 
 impl Stream {
     /// A stream that has yet to be opened, and what its client is sent.
-    pub(super) fn new() -> (Arc<Self>, mpsc::Receiver<Box<Sent>>) {
+    pub(super) fn new() -> Opened {
         Self::named(new_id())
     }
 
     /// The same for what belongs to no request.
-    pub(super) fn for_pushes() -> (Arc<Self>, mpsc::Receiver<Box<Sent>>) {
+    pub(super) fn for_pushes() -> Opened {
         Self::named(format!("{PUSHES}{}", new_id()))
     }
 
-    fn named(name: String) -> (Arc<Self>, mpsc::Receiver<Box<Sent>>) {
+    fn named(name: String) -> Opened {
         Self::with(name.into(), false)
     }
 
     /// One that another node has carried.
-    fn going_on(name: Arc<str>) -> (Arc<Self>, mpsc::Receiver<Box<Sent>>) {
+    fn going_on(name: Arc<str>) -> Opened {
         Self::with(name, true)
     }
 
-    fn with(name: Arc<str>, goes_on: bool) -> (Arc<Self>, mpsc::Receiver<Box<Sent>>) {
+    fn with(name: Arc<str>, goes_on: bool) -> Opened {
         let (sender, receiver) = mpsc::channel(BOUND);
         let state = State { client: Some(sender), whole: true, ended: false, last: 0, goes_on };
         (Arc::new(Self { name, state: Mutex::new(state), moved: Notify::new() }), receiver)
@@ -635,6 +717,17 @@ impl Begun {
     }
 }
 
+/// How it stands with the answer that a node owed, once it carries the stream no more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It was kept.
+    Answered,
+    /// There is none, or it was not kept.
+    Unanswered,
+    /// It is for another node to give.
+    Left,
+}
+
 /// Why what was kept is not sent.
 enum NotOurs {
     /// Another node goes on with the stream, and its client is there.
@@ -643,48 +736,30 @@ enum NotOurs {
     Answered(Sent),
 }
 
-/// A client that has come back, and what it was sent last.
-struct Client {
-    last: EventId,
-    /// There may be several answers in one stream.
-    several: bool,
-    sender: mpsc::Sender<Box<Sent>>,
-}
-
-impl Client {
-    /// Sends an event. It breaks if that is the last: it is the answer, where no event `after` one counts, or the client is gone.
-    async fn send(&mut self, sent: Sent, after: bool) -> ControlFlow<()> {
-        self.last.number = sent.number().max(self.last.number);
-        let is_last = after && !self.several && is_answer(&sent.message);
-        match self.sender.send(Box::new(sent)).await {
-            Ok(()) if !is_last => ControlFlow::Continue(()),
-            _ => ControlFlow::Break(()),
-        }
-    }
-
-    /// Sends what this node sends in the stream.
-    async fn follow(self, mut live: mpsc::Receiver<Box<Sent>>) {
-        loop {
-            let sent = tokio::select! {
-                sent = live.recv() => sent,
-                () = self.sender.closed() => None,
-            };
-            let Some(sent) = sent else { return };
-            let is_new = sent
-                .id
-                .as_ref()
-                .is_none_or(|id| id.stream != self.last.stream || id.number > self.last.number);
-            if is_new && self.sender.send(sent).await.is_err() {
-                return;
-            }
-        }
-    }
-}
-
 impl Sent {
+    /// What is sent of an event that was kept.
+    fn of(stream: &Arc<str>, event: &Event) -> Self {
+        let id = EventId { stream: Arc::clone(stream), number: event.number };
+        Self { id: Some(id), message: event.text.as_bytes().to_vec(), answered: None }
+    }
+
     /// Its number in its stream; none has that of what was not kept.
     fn number(&self) -> u64 {
         self.id.as_ref().map_or(0, |id| id.number)
+    }
+}
+
+fn every(period: Duration) -> Interval {
+    let mut every = tokio::time::interval_at(Instant::now() + period, period);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    every
+}
+
+/// Completes whenever the time has come, if it comes at all.
+async fn is_time(interval: &mut Option<Interval>) {
+    match interval {
+        Some(interval) => drop(interval.tick().await),
+        None => std::future::pending().await,
     }
 }
 
@@ -703,8 +778,11 @@ fn call(id: &RequestId) -> String {
 }
 
 fn is_answer(message: &[u8]) -> bool {
-    // What is only there to be come back to, or says that another node goes on, is none.
-    matches!(Message::decode(message, &Limits::default()), Ok(Message::Response(_)))
+    // It is our own, as long and as deep as it is. What is only there to be come back to, or says that another node goes on,
+    // is none.
+    let mut limits = Limits::default();
+    (limits.max_bytes, limits.max_depth) = (usize::MAX, 256);
+    matches!(Message::decode(message, &limits), Ok(Message::Response(_)))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,0 +1,46 @@
+//! Clients that have come back to a stream.
+
+use std::ops::ControlFlow;
+
+use tokio::sync::mpsc;
+
+use super::super::answer::Sent;
+use super::{EventId, is_answer};
+
+/// A client that has come back, and what it was sent last.
+pub(super) struct Client {
+    pub(super) last: EventId,
+    /// There may be several answers in one stream.
+    pub(super) several: bool,
+    pub(super) sender: mpsc::Sender<Box<Sent>>,
+}
+
+impl Client {
+    /// Sends an event. It breaks if that is the last: it is the answer, where no event `after` one counts, or the client is gone.
+    pub(super) async fn send(&mut self, sent: Sent, after: bool) -> ControlFlow<()> {
+        self.last.number = sent.number().max(self.last.number);
+        let is_last = after && !self.several && is_answer(&sent.message);
+        match self.sender.send(Box::new(sent)).await {
+            Ok(()) if !is_last => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        }
+    }
+
+    /// Sends what this node sends in the stream.
+    pub(super) async fn follow(self, mut live: mpsc::Receiver<Box<Sent>>) {
+        loop {
+            let sent = tokio::select! {
+                sent = live.recv() => sent,
+                () = self.sender.closed() => None,
+            };
+            let Some(sent) = sent else { return };
+            let is_new = sent
+                .id
+                .as_ref()
+                .is_none_or(|id| id.stream != self.last.stream || id.number > self.last.number);
+            if is_new && self.sender.send(sent).await.is_err() {
+                return;
+            }
+        }
+    }
+}
