@@ -1,10 +1,13 @@
+//! Streams that two nodes of a fleet have, in the time of the runtime.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use longhaul_tasks::store::{Clock, Memory, Registry, Settings, StoreError, StoreFuture, Time};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::*;
-use crate::server::StreamSender;
+use crate::server::{Again, StreamSender};
 
 /// The clock of the runtime, which stands still while anything is to be done.
 #[derive(Debug)]
@@ -247,6 +250,19 @@ async fn nothing_is_gone_on_with_where_what_was_said_cannot_be_read() {
     let go_on: GoOn = Box::new(|_, _| panic!("it was answered"));
     Arc::clone(&other.streams).go_on(back, &note, go_on).await;
     assert_eq!(all(receiver).await, [""; 0], "it comes back for it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_call_has_become_is_known_once_it_has_ended_too() {
+    let [one, _] = fleet();
+    let became = Again::Followed { task: "t".to_owned(), tool: "wait".to_owned() };
+    let (again, watched) = watch::channel(Some(became));
+    let mut noting = one.nodes.owe(RequestId::from(1), Some(watched));
+    assert_eq!(noting.note().task(), Some("t"));
+    drop(again);
+    let more = tokio::time::timeout(Duration::from_secs(60), noting.changed()).await;
+    assert!(more.is_err(), "there is no more to note");
+    assert_eq!(noting.note().task(), Some("t"));
 }
 
 #[test]
