@@ -178,19 +178,24 @@ async fn a_stream_of_pushes_outlives_a_silence() {
 #[tokio::test(start_paused = true)]
 async fn what_was_kept_though_it_failed_is_said_and_what_follows_too() {
     let [one, _] = fleet();
-    let (said, _, client) = one.open().await;
+    let (said, primed, client) = one.open().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     // It has not said for long that it is there: nothing is sent that is not kept.
     one.nodes.say_nothing();
     one.events.appends.store(2, Ordering::SeqCst);
     assert!(said.send(progress()).await && said.send(answer("done")).await);
     drop(said);
     assert_eq!(all(client).await, ["notifications/progress", "done"]);
+    let resumed = all(one.resume(&primed).await).await;
+    assert_eq!(resumed.last().map(String::as_str), Some("done"), "it is kept whole: {resumed:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_a_node_that_has_left_a_stream_to_one_that_went_no_further() {
     let [one, other] = fleet();
     let (said, primed, client) = one.open().await;
+    // Which is there, for it owes others.
+    let _owes = one.nodes.owe(RequestId::from(2), None);
     other.leave(&primed).await;
     assert!(said.send(progress()).await);
     assert_eq!(all(client).await, [""; 0], "it is not its own any more");
@@ -202,6 +207,7 @@ async fn nobody_waits_for_a_node_that_has_left_a_stream_to_one_that_went_no_furt
 async fn a_node_that_says_nothing_finds_that_it_was_left() {
     let [one, other] = fleet();
     let (_said, primed, _client) = one.open().await;
+    let _owes = one.nodes.owe(RequestId::from(2), None);
     other.leave(&primed).await;
     assert_eq!(all(other.resume(&primed).await).await, ["lost"]);
 }
