@@ -81,10 +81,7 @@ fn requests(key: &str) -> Vec<(Option<Revision>, &'static str, Value)> {
 fn a1_a_task_of_somebody_else_is_answered_and_costs_as_one_that_is_not_there() {
     let (world, asked) = (World::default(), Arc::new(Mutex::new(Vec::new())));
     let store = Heard { store: Arc::new(Memory::new()), asked: Arc::clone(&asked) };
-    let tool = {
-        let world = world.clone();
-        Tool::typed("order", "Order", move |cx, _: Nothing| order(world.clone(), cx))
-    };
+    let tool = Tool::typed("order", "Order", move |cx, _: Nothing| order(world.clone(), cx));
     let server = Server::new("one", "1").tool(tool.task(policy()).answer_by_model(true));
     // Nothing but what is asked for: no node looks after another's work.
     let one = Process::on(server, store, |pace| pace.recover_every = Duration::from_secs(3600));

@@ -113,7 +113,7 @@ impl Node {
 
     /// What comes to a client that was sent this event last. A request that is gone on with here is `lost`.
     async fn resume(&self, last: &EventId) -> mpsc::Receiver<Box<Sent>> {
-        let go_on: GoOn = Box::new(|_, _| Begun { first: Some(answer("lost")), ..Begun::nothing() });
+        let go_on: GoOn = Box::new(|_, _| Some(Begun { first: Some(answer("lost")), ..Begun::nothing() }));
         let resumed = Resumed { several: false, go_on };
         self.streams.resume(&last.to_string(), resumed, |_| own_stream(1).1).await.unwrap()
     }
@@ -138,7 +138,7 @@ async fn all(mut client: mpsc::Receiver<Box<Sent>>) -> Vec<String> {
     let whole = tokio::time::timeout(Duration::from_secs(24 * 3600), async {
         while let Some(sent) = client.recv().await {
             let message: Value = serde_json::from_slice(&sent.message).unwrap();
-            let text = message["result"]["text"].as_str().or(message["method"].as_str());
+            let text = message["result"]["text"].as_str().or_else(|| message["method"].as_str());
             all.push(text.unwrap().to_owned());
         }
     });
