@@ -81,6 +81,11 @@ enum Command {
     Limits,
     /// Make every published crate's archive as a registry gets it, and build each from its archive
     Package,
+    /// Check the libraries with one of any two of their features and without the other
+    #[command(
+        after_help = "Example:\n  cargo xtask features    # before a release, or after features have come or changed"
+    )]
+    Features,
     /// Compare whose types the published crates show with what their manifests allow
     Public,
     /// Compare what the published libraries show with what they showed in the last release
@@ -403,6 +408,11 @@ fn run(command: Command) -> Result<Tally> {
         }
         Command::Stories => stories::run(&site(stories::BUDGET)?)?,
         Command::Package => package::run(&site(test::BUDGET)?)?,
+        Command::Features => {
+            let tally = test::any_two_features(&site(test::BUDGET)?)?;
+            println!("features: {tally}");
+            tally
+        }
         Command::Public => public_types::run(&site(test::BUDGET)?)?,
         Command::Semver { against } => {
             let tally = semver::run(&site(test::BUDGET)?, against)?;

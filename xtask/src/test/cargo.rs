@@ -28,10 +28,23 @@ pub(super) fn clippy(site: &Site) -> Result<Tally> {
     Ok(Tally::one(site.run(site.cargo(&all).args(["--", "-D", "warnings"]))?.success))
 }
 
-/// No warning in any library with none of its features, nor with one of any two without the other.
+/// No warning in any library with none of its features, nor with either half of them.
 pub(super) fn features(site: &Site) -> Result<Tally> {
+    check(site, some(&Workspace::members(&site.root)?, halves))
+}
+
+/// The same with one of any two features without the other: `cargo xtask features`.
+///
+/// # Errors
+///
+/// When cargo cannot be run.
+pub(crate) fn any_two_features(site: &Site) -> Result<Tally> {
+    check(site, some(&Workspace::members(&site.root)?, apart))
+}
+
+fn check(site: &Site, runs: Vec<Vec<String>>) -> Result<Tally> {
     let mut tally = Tally::default();
-    for arguments in some(&Workspace::members(&site.root)?) {
+    for arguments in runs {
         // What a missing feature leaves behind, the compiler sees: a name that is not there, or that nobody uses.
         // Clippy has read the same lines with all features, and would take twice as long.
         let mut command = site.patient_cargo(&["rustc", "--quiet", "--locked", "--profile", "check"]);
@@ -138,9 +151,8 @@ pub(super) fn docs(site: &Site) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Each library with none of its features, and with some such that of any two there is a run with the one and without
-/// the other: what one needs of another and does not say is seen. A list of arguments each.
-fn some(workspace: &Workspace) -> Vec<Vec<String>> {
+/// Each library with none of its features, and with each of some `sets` of them. A list of arguments each.
+fn some(workspace: &Workspace, sets: for<'f> fn(&[&'f str]) -> Vec<Vec<&'f str>>) -> Vec<Vec<String>> {
     let mut runs = Vec::new();
     for package in workspace.our_packages().filter(|package| package.builds("lib")) {
         // A private feature changes a build for its own purpose and is checked with all the others.
@@ -161,13 +173,20 @@ fn some(workspace: &Workspace) -> Vec<Vec<String>> {
             start.chain(more.iter().copied()).map(str::to_owned).collect::<Vec<_>>()
         };
         runs.push(of(&[]));
-        runs.extend(apart(&features).iter().map(|features| of(&["--features", &features.join(",")])));
+        runs.extend(sets(&features).iter().map(|features| of(&["--features", &features.join(",")])));
     }
     runs
 }
 
-/// As few sets as tell each feature from every other, both ways: no feature is in all the sets that another is in, for
-/// each is in as many of them as any other, and no two in the same (Sperner's theorem).
+/// The first half of them and the second, where there are two.
+fn halves<'f>(features: &[&'f str]) -> Vec<Vec<&'f str>> {
+    let (first, second) = features.split_at(features.len() / 2);
+    [first, second].into_iter().filter(|half| !half.is_empty()).map(<[_]>::to_vec).collect()
+}
+
+/// As few sets as tell each feature from every other, both ways, so that what one needs of another and does not say is seen.
+/// No feature is in all the sets that another is in, for each is in as many of them as any other, and no two in the same
+/// (Sperner's theorem).
 fn apart<'f>(features: &[&'f str]) -> Vec<Vec<&'f str>> {
     // The smaller half: what few features need is built sooner.
     let is_half = |members: &u32, sets: u32| members.count_ones() == (sets / 2).max(1);
@@ -197,7 +216,7 @@ mod tests {
             ], "workspace_root": "/r", "target_directory": "/r/target", "workspace_members": ["a", "b"], "resolve": null}"#,
         )
         .unwrap();
-        let runs: Vec<String> = some(&workspace).iter().map(|run| run.join(" ")).collect();
+        let runs: Vec<String> = some(&workspace, apart).iter().map(|run| run.join(" ")).collect();
         assert_eq!(
             runs,
             [
@@ -224,5 +243,7 @@ mod tests {
         }
         assert_eq!(apart(&names).len(), 6);
         assert_eq!(apart(&names[..1]), [["a"]]);
+        assert_eq!(halves(&names[..3]), [vec!["a"], vec!["b", "c"]]);
+        assert_eq!(halves(&names[..1]), [["a"]]);
     }
 }

@@ -13,7 +13,7 @@ use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
 use crate::{bench, chaos, conformance, interop, tidy};
-pub(crate) use cargo::program;
+pub(crate) use cargo::{any_two_features, program};
 use room::Room;
 
 /// The most time everything may take together, after which what still runs is killed: a machine that others share takes
@@ -102,7 +102,7 @@ const ROWS: &[&[Lane]] = &[
         &[
             Stage::new(
                 "features",
-                "no warning in a library with none of its features, nor with some of any two",
+                "no warning in a library with none of its features, nor with half of them (cargo xtask features: of any two)",
                 cargo::features,
             ),
             Stage::new(
