@@ -12,7 +12,7 @@ use super::capability::ClientCapabilities;
 use super::implementation::Implementation;
 use super::logging::LoggingLevel;
 use super::trace_parent::TraceParent;
-use crate::jsonrpc::{ErrorObject, ProgressToken, Text};
+use crate::jsonrpc::{ErrorObject, ProgressToken, Text, clip};
 
 /// Named values attached to a result, kept in the order they were added.
 #[derive(Clone, Debug, Default)]
@@ -132,11 +132,19 @@ pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotencyKey";
 pub const DURABLE_TASKS: &str = "dev.longhaul/durable-tasks";
 
 impl<'a> RequestMeta<'a> {
-    /// Who the caller says it is, [shortened](Implementation::shortened); `None` where it does not say, or says it wrongly, which
-    /// is no reason to refuse the request.
+    /// Who the caller says it is, by name and version, neither longer than an error repeats of anything; `None` where it does not
+    /// say, or says it wrongly, which is no reason to refuse the request.
     pub fn client(&self) -> Option<Implementation> {
-        let info: Implementation = serde_json::from_str(self.client_info?.get()).ok()?;
-        Some(info.shortened())
+        // Each call is read for it, so no more than is kept.
+        #[derive(Deserialize)]
+        struct Said<'s> {
+            #[serde(borrow)]
+            name: Cow<'s, str>,
+            #[serde(borrow)]
+            version: Cow<'s, str>,
+        }
+        let said: Said<'_> = serde_json::from_str(self.client_info?.get()).ok()?;
+        Some(Implementation::new(clip(&said.name), clip(&said.version)))
     }
 
     /// Takes up the key that a transport says beside the message.
