@@ -391,6 +391,12 @@ fn bench_instead(site: &Site, what: Bench) -> Result<Tally> {
     Ok(tally)
 }
 
+/// Prints what a command has come to.
+fn told(name: &str, tally: Tally) -> Tally {
+    println!("{name}: {tally}");
+    tally
+}
+
 fn run(command: Command) -> Result<Tally> {
     Ok(match command {
         Command::Test { stages } => test::run(&site(test::BUDGET)?, &stages)?,
@@ -408,17 +414,9 @@ fn run(command: Command) -> Result<Tally> {
         }
         Command::Stories => stories::run(&site(stories::BUDGET)?)?,
         Command::Package => package::run(&site(test::BUDGET)?)?,
-        Command::Features => {
-            let tally = test::any_two_features(&site(test::BUDGET)?)?;
-            println!("features: {tally}");
-            tally
-        }
+        Command::Features => told("features", test::any_two_features(&site(test::BUDGET)?)?),
         Command::Public => public_types::run(&site(test::BUDGET)?)?,
-        Command::Semver { against } => {
-            let tally = semver::run(&site(test::BUDGET)?, against)?;
-            println!("semver: {tally}");
-            tally
-        }
+        Command::Semver { against } => told("semver", semver::run(&site(test::BUDGET)?, against)?),
         Command::Limits => limits::write(&site(test::BUDGET)?.root)?,
         Command::Requirements => requirements::write(&site(test::BUDGET)?.root)?,
         Command::Chaos { instead: Some(Chaos::Explore { pairs: false, .. }), .. } => {
