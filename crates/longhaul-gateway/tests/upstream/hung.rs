@@ -25,9 +25,18 @@ async fn process(client: &Client) -> Pid {
     Pid::from_raw(said(&pid).parse().unwrap()).unwrap()
 }
 
-/// Has it hang.
-fn stop(process: Pid) {
+/// Has it hang. The signal stops the one thread that takes it and then the others: on a busy machine one of those could still answer.
+async fn stop(process: Pid) {
     kill_process(process, Signal::STOP).unwrap();
+    #[cfg(target_os = "linux")]
+    eventually("it goes on", async || {
+        let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+        threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap()).all(|stat| {
+            // Its name, in brackets, may hold any.
+            stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+        })
+    })
+    .await;
 }
 
 fn is_gone(process: Pid) -> bool {
@@ -54,7 +63,7 @@ async fn a_server_that_hangs_is_ended_once_a_call_ran_out_of_its_clock_and_a_pin
             let front = Front::before(vec![as_a_program("one", &more)], behind).await;
             let client = front.caller(Options::default()).await;
             let first = process(&client).await;
-            stop(first);
+            stop(first).await;
             let failed = call(&client, "who").await;
             assert!(failed.is_error && said(&failed).contains(told), "{behind} {clock}: {failed:?}");
             eventually("it is not ended", async || is_gone(first)).await;
@@ -71,7 +80,7 @@ async fn what_may_be_called_again_is_called_again_when_its_server_hangs() {
         let front = Front::before(vec![as_a_program("one", more)], behind).await;
         let client = front.caller(Options::default()).await;
         let first = process(&client).await;
-        stop(first);
+        stop(first).await;
         let answered = call(&client, "who").await;
         assert!(!answered.is_error && said(&answered) == "program", "{behind}: {answered:?}");
         assert_ne!(process(&client).await, first, "{behind}");
@@ -87,7 +96,7 @@ async fn a_server_that_hangs_and_that_nobody_waits_for_is_replaced_before_it_is_
         let first = process(&client).await;
         // There is no clock: who called goes away, for nothing comes.
         begin_and_leave(&client, "endless").await;
-        stop(first);
+        stop(first).await;
         // That it has gone may not be known yet when the next one comes.
         eventually("it is not replaced", async || {
             let patience = CallOptions::default().timeout(Duration::from_secs(10));
