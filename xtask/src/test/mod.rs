@@ -102,7 +102,7 @@ const ROWS: &[&[Lane]] = &[
         &[
             Stage::new(
                 "features",
-                "no warning in a library with none of its features, nor with half of them (cargo xtask features: of any two)",
+                "no warning in a library with none of its features (cargo xtask features: with one of any two)",
                 cargo::features,
             ),
             Stage::new(

@@ -31,10 +31,12 @@ async fn stop(process: Pid) {
     #[cfg(target_os = "linux")]
     eventually("it goes on", async || {
         let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-        threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap()).all(|stat| {
-            // Its name, in brackets, may hold any.
-            stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
-        })
+        threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap()).all(
+            |stat| {
+                // Its name, in brackets, may hold any.
+                stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+            },
+        )
     })
     .await;
 }
