@@ -69,7 +69,7 @@ impl fmt::Debug for Event {
 /// be made again, for it would be a second event.
 ///
 /// **Bounded.** Of each stream the newest events are kept ([`Limits::max_stream_events`], [`Limits::max_stream_bytes`]),
-/// until [`Settings::event_retention`](crate::Settings) has passed since the latest. What an owner and the store may
+/// until [`Settings::event_retention`](crate::Settings) has passed since the latest, or since it was renewed. What an owner and the store may
 /// hold in all is refused beyond.
 ///
 /// **Scoped.** Every operation takes the owner. A stream that is somebody else's, forgotten or never was are one.
@@ -106,6 +106,14 @@ pub trait EventStore: fmt::Debug + Send + Sync {
         after: u64,
         limit: usize,
     ) -> StoreFuture<'a, Option<Vec<Event>>>;
+
+    /// Keeps a stream for as long as if its newest event had come now, and returns the number of that. `None` if there is no such
+    /// stream.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unavailable`] and the like; in each case nothing has changed.
+    fn renew<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>>;
 
     /// Forgets every stream of a session that has ended; returns how many they were.
     fn trim<'a>(&'a self, owner: &'a Owner, session: &'a str) -> StoreFuture<'a, usize>;

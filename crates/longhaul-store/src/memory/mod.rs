@@ -529,6 +529,13 @@ impl EventStore for Memory {
         })
     }
 
+    fn renew<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
+        Box::pin(async move {
+            let (now, kept_for) = (self.shared.clock.now(), self.shared.settings.event_retention);
+            Ok(self.shared.streams().renew(stream, now, now.after(kept_for)))
+        })
+    }
+
     fn trim<'a>(&'a self, owner: &'a Owner, session: &'a str) -> StoreFuture<'a, usize> {
         Box::pin(async move { Ok(self.shared.streams().trim(owner, session)) })
     }

@@ -91,6 +91,12 @@ impl Streams {
         Some(events)
     }
 
+    pub(super) fn renew(&mut self, stream: Stream<'_>, now: Time, until: Time) -> Option<u64> {
+        let log = self.logs.get_mut(&key(stream)).filter(|log| log.expires_at > now)?;
+        log.expires_at = log.expires_at.max(until);
+        Some(log.kept.last)
+    }
+
     pub(super) fn trim(&mut self, owner: &Owner, session: &str) -> usize {
         let of_session = |key: &&Key| key.0 == *owner && *key.1 == *session;
         let gone: Vec<Key> = self.logs.keys().filter(of_session).cloned().collect();

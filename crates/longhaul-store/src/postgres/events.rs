@@ -39,6 +39,10 @@ impl EventStore for Postgres {
         self.0.look(move || Replay { stream: Named::of(stream), after, limit })
     }
 
+    fn renew<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
+        self.0.change(move || Renew(Named::of(stream)))
+    }
+
     fn trim<'a>(&'a self, owner: &'a Owner, session: &'a str) -> StoreFuture<'a, usize> {
         self.0.change(move || Trim { owner: owner.clone(), session: session.to_owned() })
     }
@@ -117,6 +121,20 @@ impl Operation<Tx> for Append {
         tx.execute(sql::UPDATE_STREAM, &[ord, last, count, bytes, until]).await?;
         tx.execute(sql::ADD_EVENT, &[ord, last, Value::count(takes), Value::words(&self.text)]).await?;
         Ok(kept.last)
+    }
+}
+
+struct Renew(Named);
+
+impl Operation<Tx> for Renew {
+    type Done = Option<u64>;
+
+    async fn run(&self, tx: &mut Tx) -> Result<Option<u64>, Fault> {
+        let (now, [owner, session, name]) = (tx.now(), self.0.values());
+        let until = Value::int(now.after(tx.settings().event_retention).unix_ms());
+        let values = [owner, session, name, Value::int(now.unix_ms()), until];
+        let renewed = tx.execute(sql::RENEW_STREAM, &values).await?;
+        Ok(renewed.first().map(|row| number(row, 0)).transpose()?)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{
 
 static APPEND: LazyLock<Script> = LazyLock::new(|| script(include_str!("append.lua")));
 static REPLAY: LazyLock<Script> = LazyLock::new(|| reading(include_str!("replay.lua")));
+static RENEW: LazyLock<Script> = LazyLock::new(|| script_in_want(include_str!("renew_stream.lua")));
 static FORGET: LazyLock<Script> = LazyLock::new(|| script_in_want(include_str!("forget.lua")));
 
 impl EventStore for Redis {
@@ -60,6 +61,21 @@ impl EventStore for Redis {
                 let read = site.link.read("reading events", &REPLAY, &keys[..2], &args);
                 let found: Option<Vec<String>> = read.await.map_err(|fault| site.place.error(fault))?;
                 Ok(found.map(|texts| (after + 1..).zip(texts).map(|(n, text)| Event::new(n, text)).collect()))
+            }
+        })
+    }
+
+    fn renew<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
+        self.on_own(move |site| {
+            let stream = Named::of(stream);
+            async move {
+                let now = site.node.clock.now();
+                let until = now.after(site.node.settings.event_retention);
+                let args = [stream.word(), now.unix_ms().to_string(), until.unix_ms().to_string()];
+                let args = args.map(String::into_bytes);
+                let [of_stream, _, _, streams, ..] = stream.keys(&site);
+                let renewed = site.link.write("keeping a stream", &RENEW, &[of_stream, streams], &args);
+                renewed.await.map_err(|fault| site.place.error(fault))
             }
         })
     }

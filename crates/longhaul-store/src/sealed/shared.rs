@@ -165,6 +165,10 @@ impl<S: EventStore> EventStore for Sealed<S> {
         })
     }
 
+    fn renew<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
+        self.store.renew(stream)
+    }
+
     fn trim<'a>(&'a self, owner: &'a Owner, session: &'a str) -> StoreFuture<'a, usize> {
         self.store.trim(owner, session)
     }

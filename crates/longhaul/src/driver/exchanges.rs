@@ -196,6 +196,15 @@ impl Exchanges {
         true
     }
 
+    /// An answer is for others to give: what is durable goes on, and what else works on it ends.
+    #[cfg(feature = "http")]
+    pub(crate) fn let_go(&mut self, id: &RequestId) {
+        let running = self.connection.handle_cancelled(id).and_then(|serial| self.running.remove(&serial));
+        if let Some(running) = running {
+            running.leave();
+        }
+    }
+
     /// An answer has come to what the server asks in the session: when it is kept, if that is for anybody to wait for.
     /// `stray` hears of the session's first that answers what was asked in another.
     pub(crate) fn handle_response(&self, response: Response<'_>, stray: impl FnOnce()) -> Option<Kept> {

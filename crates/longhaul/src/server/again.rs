@@ -19,9 +19,14 @@ use super::observer::CallObserver;
 use super::policy::TaskMode;
 
 /// What is done in the place of a request whose process is gone, so that it is answered as it would have been.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Again {
+    /// Nothing is known that could be: the answer is lost with its process.
+    #[default]
+    Lost,
+    /// Nothing: its caller has cancelled it.
+    Unwanted,
     /// This is asked, which changes nothing however often it is.
     Asked {
         /// By which method.
@@ -39,15 +44,27 @@ pub(crate) enum Again {
 }
 
 impl Again {
-    /// This is asked. `None` if it cannot be written down.
-    pub(super) fn asked(method: &str, params: &impl Serialize) -> Option<Self> {
-        let params = serde_json::value::to_raw_value(params).ok()?;
-        Some(Self::Asked { method: method.to_owned(), params })
+    /// This is asked, if it can be written down.
+    pub(super) fn asked(method: &str, params: &impl Serialize) -> Self {
+        match serde_json::value::to_raw_value(params) {
+            Ok(params) => Self::Asked { method: method.to_owned(), params },
+            Err(_) => Self::Lost,
+        }
     }
 
     /// The task of this record is waited for.
     pub(super) fn followed(record: &Record) -> Self {
         Self::Followed { task: record.id.as_str().to_owned(), tool: record.tool.to_string() }
+    }
+
+    /// Whether nothing is known that could be done.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost)
+    }
+
+    /// Whether nobody wants the answer any more.
+    pub(crate) fn is_unwanted(&self) -> bool {
+        matches!(self, Self::Unwanted)
     }
 }
 

@@ -13,6 +13,8 @@ use longhaul_proto::jsonrpc::{Code, ErrorObject, ObjectWriter, RequestId};
 use longhaul_tasks::runner::Canceller;
 use serde_json::value::RawValue;
 
+#[cfg(feature = "http")]
+use super::again::Again;
 use super::context::Cx;
 use super::grant::Scopes;
 use super::outlet::{HeldPush, Outlet};
@@ -168,19 +170,35 @@ impl PendingAnswer {
 
     /// What ends the call when its caller no longer wants the answer.
     pub fn canceller(&self) -> CallCanceller {
-        CallCanceller(self.call.clone(), self.begun.clone())
+        CallCanceller {
+            call: self.call.clone(),
+            begun: self.begun.clone(),
+            #[cfg(feature = "http")]
+            cx: Some(self.cx.clone()),
+        }
     }
 }
 
 /// Ends a call whose caller no longer wants the answer. A call that has become a task and was answered
 /// goes on.
 #[derive(Clone, Debug)]
-pub struct CallCanceller(Option<Canceller>, Option<Begun>);
+pub struct CallCanceller {
+    call: Option<Canceller>,
+    /// The call behind layers.
+    begun: Option<Begun>,
+    /// How the call reaches its caller, unless it is that behind layers which does.
+    #[cfg(feature = "http")]
+    cx: Option<Cx>,
+}
 
 impl CallCanceller {
     /// Ends the call. One that is not durable ends when its [`PendingAnswer`] is dropped.
     pub fn cancel(&self) {
-        if let Some(call) = &self.0 {
+        #[cfg(feature = "http")]
+        if let Some(cx) = &self.cx {
+            cx.outlet().found_again(Again::Unwanted);
+        }
+        if let Some(call) = &self.call {
             call.cancel();
         }
         if let Some(behind) = self.behind() {
@@ -190,7 +208,7 @@ impl CallCanceller {
 
     /// The caller is gone for good: ends the call, unless it is durable.
     pub fn leave(&self) {
-        if let Some(call) = &self.0 {
+        if let Some(call) = &self.call {
             call.leave();
         }
         if let Some(behind) = self.behind() {
@@ -200,11 +218,16 @@ impl CallCanceller {
 
     /// Ends the call behind layers, once it has begun.
     pub(crate) fn of_layered(begun: Begun) -> Self {
-        Self(None, Some(begun))
+        Self {
+            call: None,
+            begun: Some(begun),
+            #[cfg(feature = "http")]
+            cx: None,
+        }
     }
 
     fn behind(&self) -> Option<&Self> {
-        self.1.as_ref().and_then(Begun::canceller)
+        self.begun.as_ref().and_then(Begun::canceller)
     }
 }
 

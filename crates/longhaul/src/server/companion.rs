@@ -61,9 +61,7 @@ impl Wait {
     /// Any process that the store is shared with can wait in the place of this one.
     fn note_again(&self, cx: &Cx) {
         let call = json!({ "name": Companion::Wait.name(), "arguments": self });
-        if let Some(again) = Again::asked("tools/call", &call) {
-            cx.outlet().found_again(again);
-        }
+        cx.outlet().found_again(Again::asked("tools/call", &call));
     }
 }
 

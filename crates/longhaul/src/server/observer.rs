@@ -66,11 +66,9 @@ impl CallObserver {
         }
         let again = match self.cx.drafted() {
             Some(id) => Again::asked("tasks/result", &serde_json::json!({ "taskId": id })),
-            None => Some(Again::followed(record)),
+            None => Again::followed(record),
         };
-        if let Some(again) = again {
-            self.cx.outlet().found_again(again);
-        }
+        self.cx.outlet().found_again(again);
     }
 }
 

@@ -232,7 +232,7 @@ pub struct OwnStream {
     carrier: Option<Box<dyn Carrier>>,
     /// How the answer is come by once more, once somebody knows or asks.
     #[cfg(feature = "http")]
-    again: Option<watch::Sender<Option<Again>>>,
+    again: Option<watch::Sender<Again>>,
     closed: bool,
 }
 
@@ -301,18 +301,18 @@ impl Outlet {
 
     /// The answer to an exchange of its own stream is come by once more like this, if its process is gone.
     #[cfg(feature = "http")]
-    pub(super) fn found_again(&self, again: Again) {
+    pub(crate) fn found_again(&self, again: Again) {
         if let Self::Own(stream) = self.it() {
             let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
             if !stream.closed {
-                stream.again().send_replace(Some(again));
+                stream.again().send_replace(again);
             }
         }
     }
 
     /// How the answer is come by once more, as far as that is known, from now on.
     #[cfg(feature = "http")]
-    pub(crate) fn watch_again(&self) -> Option<watch::Receiver<Option<Again>>> {
+    pub(crate) fn watch_again(&self) -> Option<watch::Receiver<Again>> {
         let Self::Own(stream) = self.it() else { return None };
         Some(stream.lock().unwrap_or_else(PoisonError::into_inner).again().subscribe())
     }
@@ -447,8 +447,8 @@ impl Outlet {
 
 impl OwnStream {
     #[cfg(feature = "http")]
-    fn again(&mut self) -> &watch::Sender<Option<Again>> {
-        self.again.get_or_insert_with(|| watch::channel(None).0)
+    fn again(&mut self) -> &watch::Sender<Again> {
+        self.again.get_or_insert_with(|| watch::channel(Again::default()).0)
     }
 
     fn open(&mut self) -> Option<&StreamSender> {

@@ -52,10 +52,8 @@ pub(super) fn answer(
     };
     if method == Method::TaskResult {
         #[cfg(feature = "http")]
-        if let Ok(asked) = &asked
-            && let Some(again) = Again::asked("tasks/result", &serde_json::json!({ "taskId": asked.id }))
-        {
-            cx.outlet().found_again(again);
+        if let Ok(asked) = &asked {
+            cx.outlet().found_again(Again::asked("tasks/result", &serde_json::json!({ "taskId": asked.id })));
         }
         return now_or_later(envelope, cx.clone(), None, waited_for(request, asked, drafted, cx), out);
     }

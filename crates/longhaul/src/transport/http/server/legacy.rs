@@ -323,14 +323,16 @@ fn start_again(
         format!(r#"{{"jsonrpc":"2.0","id":0,"method":"{method}","params":{params}}}"#)
     };
     let (text, followed) = match &note.again {
-        None => return Err(lost()),
-        Some(Again::Asked { method, params }) => (asked(method, params.get()), None),
-        Some(Again::Followed { task, tool }) => (asked("tools/call", "{}"), Some((task, tool))),
+        Again::Lost | Again::Unwanted => return Err(lost()),
+        Again::Asked { method, params } => (asked(method, params.get()), None),
+        Again::Followed { task, tool } => (asked("tools/call", "{}"), Some((task, tool))),
     };
     let Ok(Message::Request(mut request)) = Message::decode(text.as_bytes(), &endpoint.options.limits) else {
         return Err(lost());
     };
     request.id = note.id.clone();
+    // This node may have been left by the one that is gone, and not know it yet.
+    session.lock().exchanges.let_go(&note.id);
     let dispatch = |exchange: Exchange<'_, '_>, out: &mut Vec<u8>| match followed {
         None => endpoint.dispatcher.dispatch(exchange, out),
         Some((task, tool)) => endpoint.dispatcher.follow(exchange, (task, tool), out),

@@ -21,9 +21,9 @@ pub(super) struct Note {
     pub(super) id: RequestId,
     /// The node that owes the answer.
     pub(super) node: Arc<str>,
-    /// What is done in its place; if nothing, the answer is lost with the node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) again: Option<Again>,
+    /// What is done in its place.
+    #[serde(default, skip_serializing_if = "Again::is_lost")]
+    pub(super) again: Again,
     /// That node owes it no more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_over: bool,
@@ -33,8 +33,8 @@ impl Note {
     /// The task that its call has become.
     pub(super) fn task(&self) -> Option<&str> {
         match &self.again {
-            Some(Again::Followed { task, .. }) => Some(task),
-            Some(Again::Asked { .. }) | None => None,
+            Again::Followed { task, .. } => Some(task),
+            Again::Asked { .. } | Again::Unwanted | Again::Lost => None,
         }
     }
 }
@@ -49,11 +49,15 @@ impl fmt::Display for Note {
 /// A request that is answered here, as it is noted for others.
 pub(super) struct Noting {
     id: RequestId,
-    again: Option<watch::Receiver<Option<Again>>>,
+    again: Option<watch::Receiver<Again>>,
     node: Arc<str>,
     _here: Arc<Here>,
     /// What else can be done is known by now, for better or worse.
     settled: bool,
+    /// Others know what there was to note last.
+    pub(super) is_noted: bool,
+    /// They were told of a task that its call has become.
+    pub(super) is_call_noted: bool,
 }
 
 impl fmt::Debug for Noting {
@@ -65,7 +69,7 @@ impl fmt::Debug for Noting {
 impl Noting {
     /// It as it stands.
     pub(super) fn note(&mut self) -> Note {
-        let again = self.again.as_mut().and_then(|again| again.borrow_and_update().clone());
+        let again = self.again.as_mut().map(|again| again.borrow_and_update().clone()).unwrap_or_default();
         Note { id: self.id.clone(), node: Arc::clone(&self.node), again, is_over: false }
     }
 
@@ -73,6 +77,7 @@ impl Noting {
     pub(super) async fn changed(&mut self) {
         if let Some(again) = self.again.as_mut().filter(|_| !self.settled) {
             if again.changed().await.is_ok() {
+                self.is_noted = false;
                 return;
             }
             self.settled = true;
@@ -104,8 +109,9 @@ impl Nodes {
     /// That this node owes the answer to this request. `again` says what else can be done, once that is known.
     ///
     /// Must be called within a tokio runtime.
-    pub(super) fn owe(&self, id: RequestId, again: Option<watch::Receiver<Option<Again>>>) -> Noting {
-        Noting { id, again, node: Arc::clone(&self.name), _here: self.stay(), settled: false }
+    pub(super) fn owe(&self, id: RequestId, again: Option<watch::Receiver<Again>>) -> Noting {
+        let (node, here) = (Arc::clone(&self.name), self.stay());
+        Noting { id, again, node, _here: here, settled: false, is_noted: false, is_call_noted: false }
     }
 
     fn stay(&self) -> Arc<Here> {
@@ -144,10 +150,11 @@ impl Nodes {
         *lock(&self.said) = Instant::now() - GONE;
     }
 
-    /// Whether the node that owes an answer has said within so long that it is there.
+    /// Whether the node that owes an answer has said within so long that it is there. What this node owes, it would be at: where it is
+    /// looked for, it is not.
     pub(super) async fn is_there(&self, node: &str) -> Result<bool, StoreError> {
         if *node == *self.name {
-            return Ok(true);
+            return Ok(false);
         }
         let said = self.registry.entry(EntryKey::of_server(KIND, node)).await?;
         Ok(said.is_some())
@@ -170,5 +177,6 @@ const SAID: Duration = Duration::from_secs(6);
 /// How long nobody must have said so for a node to be gone: it may have been kept from it by the store.
 pub(super) const GONE: Duration = Duration::from_secs(4);
 
-/// How long what was noted is left as it is: as long as its stream is carried, neither is to be forgotten.
-pub(super) const NOTED_ANEW: Duration = Duration::from_secs(300);
+/// How often a stream in which nothing is said is renewed, with what was noted of it: as long as it is carried, neither is to be
+/// forgotten.
+pub(super) const RENEWED_EVERY: Duration = Duration::from_secs(300);

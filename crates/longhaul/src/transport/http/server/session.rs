@@ -558,7 +558,7 @@ impl Session {
         go_on: GoOn,
     ) -> Option<mpsc::Receiver<Box<Sent>>> {
         let several = self.lock().exchanges.dialect().is_some_and(Dialect::batches);
-        let resumed = Resumed { several, go_on };
+        let resumed = Resumed { several, primes: self.primes_streams(), go_on };
         self.streams.resume(last, resumed, |stream| self.open_push(stream, bound)).await
     }
 

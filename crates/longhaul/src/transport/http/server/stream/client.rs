@@ -2,10 +2,11 @@
 
 use std::ops::ControlFlow;
 
+use longhaul_tasks::store::Event;
 use tokio::sync::mpsc;
 
 use super::super::answer::Sent;
-use super::{EventId, is_answer};
+use super::{EventId, goes_on, is_answer};
 
 /// A client that has come back, and what it was sent last.
 pub(super) struct Client {
@@ -17,16 +18,19 @@ pub(super) struct Client {
 
 impl Client {
     /// Sends an event. It breaks if that is the last: it is the answer, where no event `after` one counts, or the client is gone.
-    pub(super) async fn send(&mut self, sent: Sent, after: bool) -> ControlFlow<()> {
-        self.last.number = sent.number().max(self.last.number);
-        let is_last = after && !self.several && is_answer(&sent.message);
-        match self.sender.send(Box::new(sent)).await {
+    pub(super) async fn send(&mut self, event: &Event, after: bool) -> ControlFlow<()> {
+        self.last.number = event.number.max(self.last.number);
+        if goes_on(event) {
+            return ControlFlow::Continue(());
+        }
+        let is_last = after && !self.several && is_answer(event.text.as_bytes());
+        match self.sender.send(Box::new(Sent::of(&self.last.stream, event))).await {
             Ok(()) if !is_last => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),
         }
     }
 
-    /// Sends what this node sends in the stream.
+    /// Sends what comes in the stream.
     pub(super) async fn follow(self, mut live: mpsc::Receiver<Box<Sent>>) {
         loop {
             let sent = tokio::select! {
