@@ -20,6 +20,9 @@ const AT_ONCE: usize = 24;
 /// How long a question waits for its answer, at most: twice as long as its work stays in memory meanwhile.
 const LONGEST_WAIT: u64 = 2 * HOT_WAIT.as_millis() as u64;
 
+/// Why a call under its key is refused whose task is forgotten.
+const SPENT: &str = "idempotency_key_spent";
+
 /// How long each waits between two requests.
 const PAUSE: Duration = Duration::from_millis(6);
 
@@ -140,6 +143,8 @@ impl<'w> Caller<'w> {
                     return None;
                 }
                 Reply::Error(error) if error.get().contains("retryAfterMs") => {}
+                // It was made, and nobody could be told of it for as long as it was kept.
+                Reply::Error(error) if order.tool == BRIEF && error.get().contains(SPENT) => return None,
                 Reply::Error(error) => {
                     self.complain(order, format!("it is refused: {}", error.get()));
                     return None;
