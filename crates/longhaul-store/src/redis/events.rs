@@ -74,7 +74,8 @@ impl EventStore for Redis {
                 let args = [stream.word(), now.unix_ms().to_string(), until.unix_ms().to_string()];
                 let args = args.map(String::into_bytes);
                 let [of_stream, _, _, streams, ..] = stream.keys(&site);
-                let renewed = site.link.write("keeping a stream", &RENEW, &[of_stream, streams], &args);
+                let keys = [of_stream, streams];
+                let renewed = site.link.write("keeping a stream", &RENEW, &keys, &args);
                 renewed.await.map_err(|fault| site.place.error(fault))
             }
         })

@@ -137,8 +137,13 @@ pub(super) fn named(inner: &Inner, call: &Call) -> TaskId {
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a server decides on each")]
 pub enum Observed<'a> {
-    /// The call is on disk as this task, while its caller waits.
-    Kept(&'a Record),
+    /// The call is on disk as a task, while its caller waits.
+    Kept {
+        /// The task.
+        record: &'a Record,
+        /// It is this call's, which nobody has made before.
+        is_own: bool,
+    },
     /// The work is further.
     Progress {
         /// How far.

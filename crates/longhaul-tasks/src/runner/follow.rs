@@ -103,7 +103,8 @@ impl Again {
             _ => return self.waiter.tell(Answer::Task(found)),
         }
         if let Some(observer) = &self.observer {
-            observer.observe(Observed::Kept(&found)).await;
+            let is_own = self.whose != Whose::Anothers;
+            observer.observe(Observed::Kept { record: &found, is_own }).await;
         }
         let following = self.inner.followers.follow(&found.id);
         let mut watch = self.inner.store.watch(&found.id);

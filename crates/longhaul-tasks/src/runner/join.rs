@@ -10,7 +10,7 @@ use longhaul_store::{Digest, Outcome, Owner, Scope, TaskId};
 use tokio::sync::watch;
 
 use super::Inner;
-use super::call::{Answer, Waiter};
+use super::call::{Answer, Observed, Observer, Waiter};
 use super::control::{Control, Controls};
 use super::orphan;
 use crate::machine::Refusal;
@@ -153,6 +153,7 @@ pub(super) async fn wait_for(
     inner: Arc<Inner>,
     mut open: Joined,
     hold: Option<Duration>,
+    observer: Arc<dyn Observer>,
     mut waiter: Waiter,
     controls: Controls,
 ) {
@@ -170,7 +171,7 @@ pub(super) async fn wait_for(
         let stage = open.stage.borrow_and_update().clone();
         if let (Stage::Durable(id), false) = (&stage, noted) {
             noted = true;
-            orphan::came_back_by_id(&inner, id);
+            inner.environment.spawn(Box::pin(tell(Arc::clone(&inner), id.clone(), Arc::clone(&observer))));
         }
         let task = match stage {
             Stage::Ended(outcome) => return waiter.tell(Answer::Outcome(outcome)),
@@ -197,6 +198,18 @@ pub(super) async fn wait_for(
             () = &mut patience, if patient => patient = false,
             () = inner.environment.sleep(LOOK_AGAIN), if task.is_some() => {}
         }
+    }
+}
+
+/// Tells who has joined a call that it is this task now, and notes that somebody more waits for it.
+async fn tell(inner: Arc<Inner>, id: TaskId, observer: Arc<dyn Observer>) {
+    match inner.store.get(Scope::Operator, &id).await {
+        Ok(Some(record)) => {
+            observer.observe(Observed::Kept { record: &record, is_own: false }).await;
+            orphan::came_back(&inner, &record);
+        }
+        Ok(None) => {}
+        Err(error) => tracing::warn!(task = %id, %error, "a task could not be read"),
     }
 }
 

@@ -310,7 +310,8 @@ impl Engine {
             Ok(lead) => lead,
             Err(open) => {
                 let (waiter, ticket) = Waiter::new(&self.0.runs, controls.clone());
-                let joined = join::wait_for(Arc::clone(&self.0), open, call.hold, waiter, controls);
+                let (inner, observer) = (Arc::clone(&self.0), call.observer);
+                let joined = join::wait_for(inner, open, call.hold, observer, waiter, controls);
                 self.0.environment.spawn(Box::pin(joined));
                 return ticket;
             }

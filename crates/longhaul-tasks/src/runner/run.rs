@@ -484,7 +484,7 @@ impl Run {
             Done::Committed(record) => {
                 (self.created, self.new_task) = (Some(Arc::clone(&record)), None);
                 if let Some(observer) = self.observer.as_deref().filter(|_| self.caller.is_some()) {
-                    observer.observe(Observed::Kept(&record)).await;
+                    observer.observe(Observed::Kept { record: &record, is_own: true }).await;
                 }
                 self.hold_row(record);
                 Some(Event::Committed)

@@ -1,12 +1,13 @@
 //! Calls that join one another.
 
 use std::future::Future as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use longhaul_store::{Memory, Outcome, Owner, Scope, Settings, TaskStore as _};
-use longhaul_tasks::runner::{Answer, Ticket};
+use longhaul_tasks::environment::BoxFuture;
+use longhaul_tasks::runner::{Answer, Observed, Observer, Ticket};
 
 use super::rig::{Outside, engine, joinable, open, success, task};
 
@@ -56,6 +57,38 @@ async fn a_second_call_joins_the_first_while_that_is_open() {
     let _fourth = engine.call(call());
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(outside.0.lock().unwrap().len(), 2, "once it has ended, a call runs anew");
+}
+
+/// What a caller is told of the task that its call is: which it is, and whether it is its own.
+#[derive(Clone, Debug, Default)]
+struct Told(Arc<Mutex<Vec<(String, bool)>>>);
+
+impl Observer for Told {
+    fn observe<'a>(&'a self, observed: Observed<'a>) -> BoxFuture<'a, ()> {
+        if let Observed::Kept { record, is_own } = observed {
+            self.0.lock().unwrap().push((record.id.to_string(), is_own));
+        }
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_joins_a_call_is_told_of_the_task_that_it_is_whenever_it_becomes_one() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    let callers: [Told; 3] = Default::default();
+    let mut tickets = Vec::new();
+    for told in &callers {
+        let mut call = joinable(&outside);
+        (call.hold, call.observer) = (None, Arc::new(told.clone()));
+        tickets.push(engine.call(call));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let id = outside.only().to_string();
+    for (nth, told) in callers.iter().enumerate() {
+        assert_eq!(*told.0.lock().unwrap(), [(id.clone(), nth == 0)]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,6 +40,9 @@ pub(crate) enum Again {
         task: String,
         /// The tool that was called.
         tool: String,
+        /// Somebody had made the call before: who has noted this is not alone with it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_anothers: bool,
     },
 }
 
@@ -52,9 +55,10 @@ impl Again {
         }
     }
 
-    /// The task of this record is waited for.
-    pub(super) fn followed(record: &Record) -> Self {
-        Self::Followed { task: record.id.as_str().to_owned(), tool: record.tool.to_string() }
+    /// The task of this record is waited for. `is_own`: nobody has made the call before.
+    pub(super) fn followed(record: &Record, is_own: bool) -> Self {
+        let (task, tool) = (record.id.as_str().to_owned(), record.tool.to_string());
+        Self::Followed { task, tool, is_anothers: !is_own }
     }
 
     /// Whether nothing is known that could be done.
@@ -68,6 +72,14 @@ impl Again {
     }
 }
 
+/// Which task is followed, as [`Again::Followed`] has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Follow<'a> {
+    pub(crate) task: &'a str,
+    pub(crate) tool: &'a str,
+    pub(crate) is_anothers: bool,
+}
+
 impl Dispatcher {
     /// Answers a call that has become this task, as the process would have that it came to. What of it is asked for already has
     /// gone through all layers.
@@ -76,7 +88,7 @@ impl Dispatcher {
     pub(crate) fn follow(
         &self,
         mut exchange: Exchange<'_, '_>,
-        (task, tool): (&str, &str),
+        Follow { task, tool, is_anothers }: Follow<'_>,
         out: &mut Vec<u8>,
     ) -> Dispatched {
         let (envelope, shared) =
@@ -91,7 +103,12 @@ impl Dispatcher {
         let id = TaskId::new(task).map_err(|_| forgotten());
         let found = find(engine.clone(), owner.clone(), id.clone());
         let (observer, _) = CallObserver::new(cx.clone(), None);
-        let ticket = engine.wait_on(found, Plan::new(Stance::Waits, true), hold, Arc::new(observer));
+        let (plan, observer) = (Plan::new(Stance::Waits, true), Arc::new(observer));
+        let ticket = if is_anothers {
+            engine.come_back(found, plan, hold, observer)
+        } else {
+            engine.wait_on(found, plan, hold, observer)
+        };
         let (canceller, waiting, began) = (ticket.canceller(), cx.clone(), Instant::now());
         let answered = async move {
             let asked = async {

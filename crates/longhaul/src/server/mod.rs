@@ -87,7 +87,7 @@ use tower_service::Service;
 #[cfg(feature = "schema-validation")]
 pub use crate::schema::SchemaError;
 #[cfg(feature = "http")]
-pub(crate) use again::Again;
+pub(crate) use again::{Again, Follow};
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
 pub(crate) use answer::{Envelope, Write, contained, refused};
 pub use ask::{Ask, AskError, ByDefault, Elicited, RoundOptions};

@@ -60,13 +60,13 @@ impl CallObserver {
 #[cfg(feature = "http")]
 impl CallObserver {
     /// Whoever waits for the call can be answered by any process that the store is shared with from now on.
-    fn note_again(&self, record: &Record) {
+    fn note_again(&self, record: &Record, is_own: bool) {
         if !self.cx.is_waited_for() {
             return;
         }
         let again = match self.cx.drafted() {
             Some(id) => Again::asked("tasks/result", &serde_json::json!({ "taskId": id })),
-            None => Again::followed(record),
+            None => Again::followed(record, is_own),
         };
         self.cx.outlet().found_again(again);
     }
@@ -137,10 +137,10 @@ impl Observer for CallObserver {
     fn observe<'a>(&'a self, observed: Observed<'a>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             match (observed, &self.line) {
-                (Observed::Kept(record), _) => {
+                (Observed::Kept { record, is_own }, _) => {
                     self.cx.notify_created();
                     #[cfg(feature = "http")]
-                    self.note_again(record);
+                    self.note_again(record, is_own);
                     let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
                     if let Some(kept) = kept {
                         // Its caller may have gone.

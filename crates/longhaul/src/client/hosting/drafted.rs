@@ -92,7 +92,7 @@ impl fmt::Debug for Told {
 
 impl Observer for Told {
     fn observe<'a>(&'a self, observed: Observed<'a>) -> BoxFuture<'a, ()> {
-        if let Observed::Kept(_) = observed {
+        if let Observed::Kept { .. } = observed {
             let message = wire::notification(By::Client, self.dialect, Notice::TaskCreated, |params| {
                 write_drafted_relation(params, &self.id);
             });

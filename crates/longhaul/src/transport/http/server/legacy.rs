@@ -24,7 +24,8 @@ use super::stream::{Begun, GoOn, Stream};
 use super::{Endpoint, RETRY_AFTER};
 use crate::driver::Exchanges;
 use crate::server::{
-    Again, Answered, Caller, Cx, Dispatched, Dispatcher, Exchange, Outgoing, Outlet, Party, StreamReceiver,
+    Again, Answered, Caller, Cx, Dispatched, Dispatcher, Exchange, Follow, Outgoing, Outlet, Party,
+    StreamReceiver,
 };
 use crate::wire::{self, By};
 
@@ -325,7 +326,9 @@ fn start_again(
     let (text, followed) = match &note.again {
         Again::Lost | Again::Unwanted => return Err(lost()),
         Again::Asked { method, params } => (asked(method, params.get()), None),
-        Again::Followed { task, tool } => (asked("tools/call", "{}"), Some((task, tool))),
+        Again::Followed { task, tool, is_anothers } => {
+            (asked("tools/call", "{}"), Some(Follow { task, tool, is_anothers: *is_anothers }))
+        }
     };
     let Ok(Message::Request(mut request)) = Message::decode(text.as_bytes(), &endpoint.options.limits) else {
         return Err(lost());
@@ -335,7 +338,7 @@ fn start_again(
     session.lock().exchanges.let_go(&note.id);
     let dispatch = |exchange: Exchange<'_, '_>, out: &mut Vec<u8>| match followed {
         None => endpoint.dispatcher.dispatch(exchange, out),
-        Some((task, tool)) => endpoint.dispatcher.follow(exchange, (task, tool), out),
+        Some(task) => endpoint.dispatcher.follow(exchange, task, out),
     };
     start_by(endpoint, session, caller, &request, RequestMeta::default(), dispatch)
 }

@@ -30,11 +30,11 @@ pub(super) struct Note {
 }
 
 impl Note {
-    /// The task that its call has become.
-    pub(super) fn task(&self) -> Option<&str> {
+    /// The task that its call has become, and which is nobody else's: whoever cancels the call ends it.
+    pub(super) fn own_task(&self) -> Option<&str> {
         match &self.again {
-            Again::Followed { task, .. } => Some(task),
-            Again::Asked { .. } | Again::Unwanted | Again::Lost => None,
+            Again::Followed { task, is_anothers: false, .. } => Some(task),
+            _ => None,
         }
     }
 }

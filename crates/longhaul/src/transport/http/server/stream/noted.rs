@@ -30,7 +30,7 @@ impl Streams {
         let note = noting.note();
         let mut is_noted = self.note_as(&of(stream), &note, noting.is_noted).await;
         // Whoever cancels a call knows no stream.
-        if note.task().is_some() {
+        if note.own_task().is_some() {
             is_noted &= self.note_as(&call(&note.id), &note, noting.is_noted).await;
             noting.is_call_noted = true;
         }
@@ -102,7 +102,7 @@ impl Streams {
         let (name, mut missing, begun) = (call(id), None, Instant::now());
         loop {
             let note = self.noted_as(&name).await?;
-            let task = note.task()?;
+            let task = note.own_task()?;
             if self.is_gone(&note, &mut missing).await {
                 return Some(task.to_owned());
             }

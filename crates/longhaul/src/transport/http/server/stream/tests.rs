@@ -287,14 +287,14 @@ async fn nothing_is_gone_on_with_where_what_was_said_cannot_be_read() {
 #[tokio::test(start_paused = true)]
 async fn what_a_call_has_become_is_known_once_it_has_ended_too() {
     let [one, _] = fleet();
-    let became = Again::Followed { task: "t".to_owned(), tool: "wait".to_owned() };
+    let became = Again::Followed { task: "t".to_owned(), tool: "wait".to_owned(), is_anothers: false };
     let (again, watched) = watch::channel(became);
     let mut noting = one.nodes.owe(RequestId::from(1), Some(watched));
-    assert_eq!(noting.note().task(), Some("t"));
+    assert_eq!(noting.note().own_task(), Some("t"));
     drop(again);
     let more = tokio::time::timeout(Duration::from_secs(60), noting.changed()).await;
     assert!(more.is_err(), "there is no more to note");
-    assert_eq!(noting.note().task(), Some("t"));
+    assert_eq!(noting.note().own_task(), Some("t"));
 }
 
 #[tokio::test(start_paused = true)]
