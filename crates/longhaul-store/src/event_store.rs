@@ -69,7 +69,7 @@ impl fmt::Debug for Event {
 /// be made again, for it would be a second event.
 ///
 /// **Bounded.** Of each stream the newest events are kept ([`Limits::max_stream_events`], [`Limits::max_stream_bytes`]),
-/// until [`Settings::event_retention`](crate::Settings) has passed since the latest, or since it was renewed. What an owner and the store may
+/// until [`Settings::event_retention`](crate::Settings) has passed since the latest, or since it was prolonged. What an owner and the store may
 /// hold in all is refused beyond.
 ///
 /// **Scoped.** Every operation takes the owner. A stream that is somebody else's, forgotten or never was are one.
@@ -113,7 +113,7 @@ pub trait EventStore: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// [`StoreError::Unavailable`] and the like; in each case nothing has changed.
-    fn renew<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>>;
+    fn prolong<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>>;
 
     /// Forgets every stream of a session that has ended; returns how many they were.
     fn trim<'a>(&'a self, owner: &'a Owner, session: &'a str) -> StoreFuture<'a, usize>;

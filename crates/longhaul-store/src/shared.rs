@@ -29,8 +29,8 @@ impl<S: EventStore + ?Sized> EventStore for Arc<S> {
         (**self).replay(stream, after, limit)
     }
 
-    fn renew<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
-        (**self).renew(stream)
+    fn prolong<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
+        (**self).prolong(stream)
     }
 
     fn trim<'a>(&'a self, owner: &'a Owner, session: &'a str) -> StoreFuture<'a, usize> {

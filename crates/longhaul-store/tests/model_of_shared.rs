@@ -23,7 +23,7 @@ enum Operation {
         after: u64,
         limit: usize,
     },
-    Renew {
+    Prolong {
         owner: u8,
         session: u8,
     },
@@ -64,7 +64,7 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
             .prop_map(|(owner, session, length)| Operation::Append { owner, session, length }),
         4 => (owner(), session(), 0..8u64, 0..5usize)
             .prop_map(|(owner, session, after, limit)| Operation::Replay { owner, session, after, limit }),
-        2 => (owner(), session()).prop_map(|(owner, session)| Operation::Renew { owner, session }),
+        2 => (owner(), session()).prop_map(|(owner, session)| Operation::Prolong { owner, session }),
         1 => (owner(), session()).prop_map(|(owner, session)| Operation::Trim { owner, session }),
         1 => Just(Operation::SweepStreams),
         2 => (holder(), name()).prop_map(|(holder, name)| Operation::Entry { holder, name }),
@@ -107,9 +107,9 @@ impl Side {
                 let (owner, session) = (self::owner(*owner), session.to_string());
                 format!("{:?}", store.replay(Stream::new(&owner, &session, "t"), *after, *limit).await)
             }
-            Operation::Renew { owner, session } => {
+            Operation::Prolong { owner, session } => {
                 let (owner, session) = (self::owner(*owner), session.to_string());
-                format!("{:?}", store.renew(Stream::new(&owner, &session, "t")).await)
+                format!("{:?}", store.prolong(Stream::new(&owner, &session, "t")).await)
             }
             Operation::Trim { owner, session } => {
                 format!("{:?}", store.trim(&self::owner(*owner), &session.to_string()).await)

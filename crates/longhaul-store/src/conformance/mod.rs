@@ -317,7 +317,7 @@ pub const EVENT_CHECKS: &[Check<dyn EventStore>] = checks! {
         bytes_of_events_are_bounded,
         a_stream_that_turns_over_takes_no_more_room,
         a_stream_is_forgotten_when_its_time_is_up,
-        a_stream_that_is_renewed_lasts_longer_and_loses_nothing,
+        a_stream_that_is_prolonged_lasts_longer_and_loses_nothing,
         a_session_that_ended_takes_its_streams_along,
         a_sweep_takes_no_more_streams_than_asked,
         events_that_race_each_have_a_number,

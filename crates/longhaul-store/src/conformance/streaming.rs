@@ -195,28 +195,28 @@ pub(super) async fn a_stream_is_forgotten_when_its_time_is_up(backend: &dyn Back
     }
 }
 
-pub(super) async fn a_stream_that_is_renewed_lasts_longer_and_loses_nothing(backend: &dyn Backend<Events>) {
+pub(super) async fn a_stream_that_is_prolonged_lasts_longer_and_loses_nothing(backend: &dyn Backend<Events>) {
     let mut settings = Settings::default();
     settings.limits.max_stream_events = 2;
     let retention = settings.event_retention;
     let one = one_with(backend, settings);
     let (other, ann, bob) = (one.deployment.join(), ann(), bob());
     let stream = Stream::new(&ann, "s", "t");
-    assert_eq!(one.store.renew(stream).await.unwrap(), None, "there is none yet");
+    assert_eq!(one.store.prolong(stream).await.unwrap(), None, "there is none yet");
     one.store.append(stream, "x").await.unwrap();
     for store in [&one.store, &other, &one.store] {
         one.deployment.advance(retention - Duration::from_secs(1));
-        assert_eq!(store.renew(stream).await.unwrap(), Some(1));
+        assert_eq!(store.prolong(stream).await.unwrap(), Some(1));
         assert_eq!(one.store.sweep_streams(10).await.unwrap(), 0);
     }
     assert_eq!(replay(&*one.store, stream, 0).await, Some(vec![(1, "x".to_owned())]), "it takes no room");
     assert_eq!(other.append(stream, "y").await.unwrap(), 2);
-    assert_eq!(one.store.renew(stream).await.unwrap(), Some(2), "whoever has sent it");
+    assert_eq!(one.store.prolong(stream).await.unwrap(), Some(2), "whoever has sent it");
     for foreign in [Stream::new(&bob, "s", "t"), Stream::new(&ann, "other", "t")] {
-        assert_eq!(one.store.renew(foreign).await.unwrap(), None, "{foreign:?}");
+        assert_eq!(one.store.prolong(foreign).await.unwrap(), None, "{foreign:?}");
     }
     one.deployment.advance(retention);
-    assert_eq!(one.store.renew(stream).await.unwrap(), None, "it is forgotten, swept or not");
+    assert_eq!(one.store.prolong(stream).await.unwrap(), None, "it is forgotten, swept or not");
     assert_eq!(one.store.sweep_streams(10).await.unwrap(), 1);
 }
 

@@ -529,10 +529,10 @@ impl EventStore for Memory {
         })
     }
 
-    fn renew<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
+    fn prolong<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
         Box::pin(async move {
             let (now, kept_for) = (self.shared.clock.now(), self.shared.settings.event_retention);
-            Ok(self.shared.streams().renew(stream, now, now.after(kept_for)))
+            Ok(self.shared.streams().prolong(stream, now, now.after(kept_for)))
         })
     }
 

@@ -91,7 +91,7 @@ impl Streams {
         Some(events)
     }
 
-    pub(super) fn renew(&mut self, stream: Stream<'_>, now: Time, until: Time) -> Option<u64> {
+    pub(super) fn prolong(&mut self, stream: Stream<'_>, now: Time, until: Time) -> Option<u64> {
         let log = self.logs.get_mut(&key(stream)).filter(|log| log.expires_at > now)?;
         log.expires_at = log.expires_at.max(until);
         Some(log.kept.last)

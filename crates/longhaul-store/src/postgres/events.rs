@@ -39,8 +39,8 @@ impl EventStore for Postgres {
         self.0.look(move || Replay { stream: Named::of(stream), after, limit })
     }
 
-    fn renew<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
-        self.0.change(move || Renew(Named::of(stream)))
+    fn prolong<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
+        self.0.change(move || Prolong(Named::of(stream)))
     }
 
     fn trim<'a>(&'a self, owner: &'a Owner, session: &'a str) -> StoreFuture<'a, usize> {
@@ -124,17 +124,17 @@ impl Operation<Tx> for Append {
     }
 }
 
-struct Renew(Named);
+struct Prolong(Named);
 
-impl Operation<Tx> for Renew {
+impl Operation<Tx> for Prolong {
     type Done = Option<u64>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Option<u64>, Fault> {
         let (now, [owner, session, name]) = (tx.now(), self.0.values());
         let until = Value::int(now.after(tx.settings().event_retention).unix_ms());
         let values = [owner, session, name, Value::int(now.unix_ms()), until];
-        let renewed = tx.execute(sql::RENEW_STREAM, &values).await?;
-        Ok(renewed.first().map(|row| number(row, 0)).transpose()?)
+        let prolonged = tx.execute(sql::PROLONG_STREAM, &values).await?;
+        Ok(prolonged.first().map(|row| number(row, 0)).transpose()?)
     }
 }
 

@@ -248,7 +248,7 @@ pub(super) const HOLD_STREAM: &str = "INSERT INTO longhaul.streams (owner, sessi
 pub(super) const UPDATE_STREAM: &str =
     "UPDATE longhaul.streams SET last = $2, kept = $3, bytes = $4, expires_at = $5 WHERE ord = $1";
 
-pub(super) const RENEW_STREAM: &str = "UPDATE longhaul.streams SET expires_at = greatest(expires_at, $5) \
+pub(super) const PROLONG_STREAM: &str = "UPDATE longhaul.streams SET expires_at = greatest(expires_at, $5) \
     WHERE sha256(owner) = sha256($1) AND session = $2 AND name = $3 AND expires_at > $4 RETURNING last";
 
 pub(super) const STREAMS_OF_SESSION: &str = "SELECT ord, owner, bytes FROM longhaul.streams \

@@ -17,7 +17,7 @@ use crate::{
 
 static APPEND: LazyLock<Script> = LazyLock::new(|| script(include_str!("append.lua")));
 static REPLAY: LazyLock<Script> = LazyLock::new(|| reading(include_str!("replay.lua")));
-static RENEW: LazyLock<Script> = LazyLock::new(|| script_in_want(include_str!("renew_stream.lua")));
+static PROLONG: LazyLock<Script> = LazyLock::new(|| script_in_want(include_str!("prolong.lua")));
 static FORGET: LazyLock<Script> = LazyLock::new(|| script_in_want(include_str!("forget.lua")));
 
 impl EventStore for Redis {
@@ -65,7 +65,7 @@ impl EventStore for Redis {
         })
     }
 
-    fn renew<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
+    fn prolong<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
         self.on_own(move |site| {
             let stream = Named::of(stream);
             async move {
@@ -75,8 +75,8 @@ impl EventStore for Redis {
                 let args = args.map(String::into_bytes);
                 let [of_stream, _, _, streams, ..] = stream.keys(&site);
                 let keys = [of_stream, streams];
-                let renewed = site.link.write("keeping a stream", &RENEW, &keys, &args);
-                renewed.await.map_err(|fault| site.place.error(fault))
+                let prolonged = site.link.write("keeping a stream", &PROLONG, &keys, &args);
+                prolonged.await.map_err(|fault| site.place.error(fault))
             }
         })
     }

@@ -165,8 +165,8 @@ impl<S: EventStore> EventStore for Sealed<S> {
         })
     }
 
-    fn renew<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
-        self.store.renew(stream)
+    fn prolong<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
+        self.store.prolong(stream)
     }
 
     fn trim<'a>(&'a self, owner: &'a Owner, session: &'a str) -> StoreFuture<'a, usize> {

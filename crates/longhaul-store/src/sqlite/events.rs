@@ -40,10 +40,10 @@ impl EventStore for Sqlite {
         })
     }
 
-    fn renew<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
+    fn prolong<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>> {
         let (owner, session, name) =
             (stream.owner.clone(), stream.session.to_owned(), stream.name.to_owned());
-        self.write_with(&WRITE, move |tx| renew(tx, Stream::new(&owner, &session, &name)))
+        self.write_with(&WRITE, move |tx| prolong(tx, Stream::new(&owner, &session, &name)))
     }
 
     fn trim<'a>(&'a self, owner: &'a Owner, session: &'a str) -> StoreFuture<'a, usize> {
@@ -110,12 +110,12 @@ fn append(tx: &mut Tx<'_>, stream: Stream<'_>, text: &str) -> Result<u64, StoreE
     Ok(kept.last)
 }
 
-fn renew(tx: &mut Tx<'_>, stream: Stream<'_>) -> Result<Option<u64>, StoreError> {
+fn prolong(tx: &mut Tx<'_>, stream: Stream<'_>) -> Result<Option<u64>, StoreError> {
     let now = tx.now();
     let until = now.after(tx.settings().event_retention).unix_ms();
     let values = params![encode_owner(stream.owner), stream.session, stream.name, now.unix_ms(), until];
-    let renewed = tx.prepare(sql::RENEW_STREAM)?.query_row(values, |row| number(row, 0)).optional();
-    renewed.map_err(|error| tx.site.error("keeping a stream", error))
+    let prolonged = tx.prepare(sql::PROLONG_STREAM)?.query_row(values, |row| number(row, 0)).optional();
+    prolonged.map_err(|error| tx.site.error("keeping a stream", error))
 }
 
 /// Adds events as they were in another store.

@@ -292,7 +292,7 @@ impl Streams {
         if last == 0 {
             return false;
         }
-        match self.events.renew(self.key(&stream.name)).await {
+        match self.events.prolong(self.key(&stream.name)).await {
             Ok(Some(newest)) if newest > last => {
                 self.between(stream, last, newest + 1).await.is_none_or(|said| said.iter().any(goes_on))
             }

@@ -40,7 +40,7 @@ impl Streams {
     /// Whether others know this by that name now. If they do already, it is renewed.
     async fn note_as(&self, name: &str, note: &Note, is_known: bool) -> bool {
         let noted = if is_known {
-            self.events.renew(self.key(name)).await.map(|newest| newest.is_some())
+            self.events.prolong(self.key(name)).await.map(|newest| newest.is_some())
         } else {
             self.events.append(self.key(name), &note.to_string()).await.map(|_| true)
         };

@@ -74,8 +74,8 @@ impl EventStore for Failing {
         self.store.replay(stream, after, limit)
     }
 
-    fn renew<'a>(&'a self, stream: Key<'a>) -> StoreFuture<'a, Option<u64>> {
-        self.store.renew(stream)
+    fn prolong<'a>(&'a self, stream: Key<'a>) -> StoreFuture<'a, Option<u64>> {
+        self.store.prolong(stream)
     }
 
     fn trim<'a>(&'a self, owner: &'a Owner, session: &'a str) -> StoreFuture<'a, usize> {
