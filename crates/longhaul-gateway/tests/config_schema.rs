@@ -102,7 +102,7 @@ fn a_tool_of_text_promises_its_run_facts() {
 }
 
 /// What a store with these is opened with.
-fn limits(quotas: &Quotas) -> [u64; 7] {
+fn limits(quotas: &Quotas) -> [u64; 8] {
     let limits = quotas.settings().limits;
     [
         limits.max_open,
@@ -112,6 +112,7 @@ fn limits(quotas: &Quotas) -> [u64; 7] {
         limits.max_made_per_stranger,
         limits.max_retained,
         limits.max_retained_per_owner,
+        limits.max_task_bytes_per_owner,
     ]
 }
 
@@ -132,7 +133,10 @@ fn what_is_not_said_has_the_documented_default() {
     assert_eq!((config.store.max_run_bytes, config.store.sealing), (10 << 30, None));
     assert_eq!(config.store.host_grace, Duration::from_secs(600));
     assert_eq!(config.store.quotas, Quotas::default());
-    assert_eq!(limits(&config.store.quotas), [10_000, 1_000, 1_000, 300, 10_000, 1_000_000, 100_000]);
+    assert_eq!(
+        limits(&config.store.quotas),
+        [10_000, 1_000, 1_000, 300, 10_000, 1_000_000, 100_000, 4 << 30]
+    );
     let tool = &config.tools[0];
     assert_eq!(tool.task, TaskMode::After(Duration::from_secs(2)));
     assert_eq!((tool.rerun, tool.join, tool.output), (Rerun::Reattach, Join::SameArguments, Output::Text));
@@ -165,6 +169,7 @@ const EVERYTHING: &str = r#"
         max_made_per_stranger = 5
         max_retained = 6
         max_retained_per_owner = 7
+        max_task_bytes_per_owner = "8MiB"
 
         [http]
         listen = "[::1]:9000"
@@ -241,7 +246,7 @@ fn everything_that_is_said_is_taken() {
     assert_eq!(config.store.state, Some("/var/lib/longhaul".into()));
     assert_eq!(config.store.max_run_bytes, 1_000_000_000);
     assert_eq!(config.store.host_grace, Duration::from_secs(3600));
-    assert_eq!(limits(&config.store.quotas), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(limits(&config.store.quotas), [1, 2, 3, 4, 5, 6, 7, 8 << 20]);
     assert_eq!(config.http.listen.to_string(), "[::1]:9000");
     assert_eq!(config.http.allowed_hosts.as_deref(), Some(["ci.example:9000".to_owned()].as_slice()));
     assert_eq!(config.http.allowed_origins.as_deref(), Some([].as_slice()), "an empty list denies");

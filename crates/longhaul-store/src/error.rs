@@ -18,7 +18,7 @@ pub enum StoreError {
         held: Epoch,
     },
     /// A limit on how much there may be is reached.
-    #[error("too many {what} (at most {limit}); wait until some end or raise `{}`", what.setting())]
+    #[error("too many {what} (at most {limit}); {} or raise `{}`", what.makes_room(), what.setting())]
     Overloaded {
         /// What there is too much of.
         what: Quota,
@@ -225,6 +225,8 @@ pub enum Quota {
     Retained,
     /// Kept tasks of one owner.
     RetainedPerOwner,
+    /// Bytes of the tasks of one owner.
+    TaskBytesPerOwner,
     /// Steps of one task.
     Steps,
     /// Bytes of the steps of one task.
@@ -263,6 +265,7 @@ impl Quota {
             Self::MadePerStranger => "max_made_per_stranger",
             Self::Retained => "max_retained",
             Self::RetainedPerOwner => "max_retained_per_owner",
+            Self::TaskBytesPerOwner => "max_task_bytes_per_owner",
             Self::Steps => "max_steps",
             Self::StepBytes => "max_step_bytes",
             Self::Questions => "max_questions",
@@ -279,6 +282,18 @@ impl Quota {
     }
 }
 
+impl Quota {
+    /// What a caller can do for there to be room again.
+    fn makes_room(self) -> &'static str {
+        match self {
+            Self::Retained | Self::RetainedPerOwner | Self::TaskBytesPerOwner => {
+                "wait until some that have ended are forgotten, delete some,"
+            }
+            _ => "wait until some end",
+        }
+    }
+}
+
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -289,6 +304,7 @@ impl fmt::Display for Quota {
             Self::MadePerStranger => "tasks within a day of this caller, who has not signed in",
             Self::Retained => "tasks kept",
             Self::RetainedPerOwner => "tasks kept for this caller",
+            Self::TaskBytesPerOwner => "bytes of tasks kept for this caller",
             Self::Steps => "steps of one task",
             Self::StepBytes => "bytes of steps of one task",
             Self::Questions => "open questions of one task",

@@ -194,6 +194,28 @@ impl Record {
         self.parent.as_ref().map_or(0, |parent| parent.depth)
     }
 
+    /// Bytes that it takes of what may be kept for its owner
+    /// ([`Limits::max_task_bytes_per_owner`](crate::Limits::max_task_bytes_per_owner)): what it was made with, its steps and
+    /// its parts; once it has ended, what it came to and its words as well. As long as it is open only whole 64 KiB count of
+    /// its steps and parts together: few reports change what is counted of its owner then, for which others may wait.
+    ///
+    /// What is left of a task that is forgotten weighs nothing.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        let made_with = (self.arguments.as_str().len() + self.caller.as_str().len()) as u64;
+        let work = self.step_bytes.saturating_add(self.part_bytes);
+        let come_to = match &self.phase {
+            Phase::Done(outcome) => {
+                let said = self.progress.as_ref().and_then(|progress| progress.message.as_ref());
+                let words = [self.status_message.as_ref(), said, self.cancelling.as_ref()];
+                let words: usize = words.into_iter().flatten().map(|words| words.len()).sum();
+                work.saturating_add((outcome.len() + words) as u64)
+            }
+            _ => work - work % GRAIN,
+        };
+        made_with.saturating_add(come_to)
+    }
+
     /// The lease on it, if someone has one: to work on it, or to undo it.
     #[must_use]
     pub fn lease(&self) -> Option<&Lease> {
@@ -225,6 +247,9 @@ impl Record {
         self.is_terminal() && self.expires_at.is_some_and(|at| at <= now)
     }
 }
+
+/// How much the steps and parts of an open task grow before that is counted.
+const GRAIN: u64 = 64 << 10;
 
 /// Where a task stands.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

@@ -13,6 +13,8 @@ pub(crate) struct Room {
     pub(crate) own_open: u64,
     /// Kept ones of its owner.
     pub(crate) own_retained: u64,
+    /// Bytes of its owner's, as they [weigh](Record::weight).
+    pub(crate) own_bytes: u64,
     /// Open ones of its share, if it has one.
     pub(crate) of_share: u64,
 }
@@ -40,7 +42,16 @@ impl Limits {
         ];
         match of_share.into_iter().chain(quotas).find(|(_, found, limit)| found >= limit) {
             Some((what, _, limit)) => Err(StoreError::Overloaded { what, limit }),
-            None => Ok(()),
+            None => self.admit_bytes(new, room.own_bytes),
         }
+    }
+
+    /// Refuses one whose owner would have too many bytes with it.
+    fn admit_bytes(&self, new: &Record, own: u64) -> Result<(), StoreError> {
+        let limit = self.max_task_bytes_per_owner;
+        if own.saturating_add(new.weight()) > limit {
+            return Err(StoreError::Overloaded { what: Quota::TaskBytesPerOwner, limit });
+        }
+        Ok(())
     }
 }

@@ -105,6 +105,10 @@ define_columns! {
     OutcomeJson "outcome_json",
 }
 
+/// Where a statement stands that a store selects behind these columns.
+#[cfg(feature = "postgres")]
+pub(crate) const BEHIND: usize = Column::OutcomeJson as usize + 1;
+
 #[expect(clippy::single_component_path_imports, reason = "a macro has no path until it is given one")]
 pub(crate) use columns;
 
@@ -136,6 +140,8 @@ pub(crate) struct Place {
     phase: i64,
     /// Whether the task is done and past its time.
     forgotten: bool,
+    /// What its owner is charged for it: what it weighs, once it is read to be changed.
+    pub(crate) charged: u64,
 }
 
 impl Place {
@@ -145,7 +151,18 @@ impl Place {
         let phase = read.int(Column::Phase)?;
         let forgotten =
             phase >= phase::DONE && read.maybe_time(Column::ExpiresAt)?.is_some_and(|at| at <= now);
-        Ok(Self { ord: read.count(Column::Ord)?, nth: read.count(Column::Nth)?, phase, forgotten })
+        let (ord, nth) = (read.count(Column::Ord)?, read.count(Column::Nth)?);
+        Ok(Self { ord, nth, phase, forgotten, charged: 0 })
+    }
+
+    /// The place of a task that is new, its owner's `nth`.
+    pub(crate) fn made(ord: u64, nth: u64, record: &Record) -> Self {
+        Self { ord, nth, phase: Standing::of(record).phase, forgotten: false, charged: record.weight() }
+    }
+
+    /// The same, for which its owner is charged so many bytes.
+    pub(crate) fn charged(self, charged: u64) -> Self {
+        Self { charged, ..self }
     }
 
     /// Whether a reader may see the task.
@@ -176,6 +193,7 @@ pub(crate) fn due(row: &impl Cells) -> Result<(Place, TaskId, Owner), StoreError
         nth: read.count(Column::Nth)?,
         phase: read.int(Column::Phase)?,
         forgotten: false,
+        charged: 0,
     };
     let id = TaskId::new(read.text(Column::Id)?).map_err(|error| damaged(Column::Id, error))?;
     Ok((place, id, decode_owner(read.text(Column::Owner)?)?))

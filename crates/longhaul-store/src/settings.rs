@@ -57,6 +57,9 @@ pub struct Limits {
     pub max_retained: u64,
     /// Tasks kept for one principal, or for all anonymous callers together. Default 100,000.
     pub max_retained_per_owner: u64,
+    /// Bytes of the tasks of one principal, or of all anonymous callers together, as each [weighs](crate::Record::weight): past
+    /// it no more are made, until some are forgotten. What is open may still grow, within the limits of each task. Default 4 GiB.
+    pub max_task_bytes_per_owner: u64,
     /// Bytes of a task's arguments. Default 4 MiB.
     pub max_arguments: usize,
     /// Bytes of what the layer above remembers of the caller. Default 64 KiB.
@@ -117,6 +120,7 @@ impl Default for Limits {
             max_made_per_stranger: 10_000,
             max_retained: 1_000_000,
             max_retained_per_owner: 100_000,
+            max_task_bytes_per_owner: 4 << 30,
             max_arguments: 4 << 20,
             max_caller: 64 << 10,
             max_outcome: 16 << 20,

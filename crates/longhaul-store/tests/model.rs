@@ -6,7 +6,7 @@ use longhaul_store::{
     Accepts, Batch, CallKey, Digest, Epoch, Filter, Fingerprint, Json, Lease, Memory, NewChild, NewTask,
     NodeId, OnOrphan, Once, OrphanRule, Outcome, Owner, Park, Part, PartContent, Phase, Progress, Question,
     Record, Reply, Rerun, Retention, Runnable, Scope, Settings, Share, SqliteOptions, Start, Step, StepClock,
-    StepState, StoreError, TaskId, TaskStore, Time,
+    StepState, StoreError, TaskId, TaskStore, Time, transfer::Transfer as _,
 };
 use proptest::prelude::*;
 
@@ -484,7 +484,7 @@ fn sides(folder: &std::path::Path) -> [Side; 2] {
     let mut settings = Settings::default();
     (settings.tombstone, settings.min_result_retention) = (Duration::from_secs(60), Duration::from_secs(20));
     (settings.limits.max_open_per_owner, settings.limits.max_retained) = (3, 5);
-    settings.limits.max_open_per_stranger = 1;
+    (settings.limits.max_open_per_stranger, settings.limits.max_task_bytes_per_owner) = (1, 400);
     (settings.limits.max_questions, settings.limits.max_step_bytes) = (3, 1800);
     (settings.limits.max_parts, settings.limits.max_part, settings.limits.max_part_bytes) = (4, 57, 120);
     (settings.limits.max_depth, settings.limits.max_children) = (2, 2);
@@ -522,7 +522,10 @@ proptest! {
             runtime.block_on(sqlite.apply(0, &Operation::Counts))
         );
         drop(sqlite);
-        assert_sums_agree(&folder.path().join("tasks.db"));
+        let path = folder.path().join("tasks.db");
+        assert_sums_agree(&path);
+        let file = SqliteOptions::new().open_to_read(&path).expect("the file opens");
+        prop_assert_eq!(runtime.block_on(file.miscounted()).expect("it is counted"), []);
     }
 }
 

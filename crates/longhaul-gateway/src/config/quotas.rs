@@ -22,6 +22,8 @@ pub struct Quotas {
     pub max_retained: u32,
     /// Kept ones of one principal, or of all callers without one.
     pub max_retained_per_owner: u32,
+    /// Bytes of these.
+    pub max_task_bytes_per_owner: u64,
 }
 
 impl Default for Quotas {
@@ -36,13 +38,14 @@ impl Default for Quotas {
             max_made_per_stranger: count(limits.max_made_per_stranger),
             max_retained: count(limits.max_retained),
             max_retained_per_owner: count(limits.max_retained_per_owner),
+            max_task_bytes_per_owner: limits.max_task_bytes_per_owner,
         }
     }
 }
 
 impl Quotas {
     /// The keys of the section that are read here.
-    pub(super) const KEYS: [&str; 7] = [
+    pub(super) const KEYS: [&str; 8] = [
         "max_open",
         "max_open_per_owner",
         "max_open_anonymous",
@@ -50,10 +53,12 @@ impl Quotas {
         "max_made_per_stranger",
         "max_retained",
         "max_retained_per_owner",
+        BYTES,
     ];
 
     pub(super) fn read(reader: &mut Reader<'_>, section: &Section<'_>) -> Self {
         let default = Self::default();
+        let bytes = reader.size(section, BYTES, (LEAST_BYTES, u64::MAX));
         let mut count = |key, default| reader.count_of(section, key, 1).map_or(default, |count| count.value);
         Self {
             max_open: count("max_open", default.max_open),
@@ -63,6 +68,7 @@ impl Quotas {
             max_made_per_stranger: count("max_made_per_stranger", default.max_made_per_stranger),
             max_retained: count("max_retained", default.max_retained),
             max_retained_per_owner: count("max_retained_per_owner", default.max_retained_per_owner),
+            max_task_bytes_per_owner: bytes.unwrap_or(default.max_task_bytes_per_owner),
         }
     }
 
@@ -78,6 +84,13 @@ impl Quotas {
         limits.max_made_per_stranger = self.max_made_per_stranger.into();
         limits.max_retained = self.max_retained.into();
         limits.max_retained_per_owner = self.max_retained_per_owner.into();
+        limits.max_task_bytes_per_owner = self.max_task_bytes_per_owner;
         settings
     }
 }
+
+/// The key that is no count.
+const BYTES: &str = "max_task_bytes_per_owner";
+
+/// Less would be too little for a single call.
+const LEAST_BYTES: u64 = 1 << 20;

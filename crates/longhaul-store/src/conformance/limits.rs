@@ -260,7 +260,7 @@ fn strange(name: &str, share: Option<u64>) -> NewTask {
     new
 }
 
-async fn refused(store: &dyn TaskStore, new: NewTask, quota: Quota, at: u64) {
+pub(super) async fn refused(store: &dyn TaskStore, new: NewTask, quota: Quota, at: u64) {
     let (name, before) = (new.id.clone(), store.counts().await.unwrap());
     let refusal = store.create(new).await.expect_err("there is no room");
     assert!(refusal.is_retryable());

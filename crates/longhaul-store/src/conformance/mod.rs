@@ -53,6 +53,7 @@ mod stepping;
 mod streaming;
 mod undoing;
 mod watching;
+mod weighing;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -145,6 +146,12 @@ pub const CHECKS: &[Check] = checks! {
         a_full_store_still_joins,
         a_full_store_still_knows_a_key,
         what_is_too_large_is_refused,
+    }
+    weighing::{
+        bytes_kept_for_one_owner_are_bounded,
+        what_a_task_makes_is_among_its_owners_bytes,
+        what_the_work_of_a_task_keeps_is_among_its_owners_bytes,
+        an_owner_has_its_bytes_back_however_a_task_is_forgotten,
     }
     reading::{
         a_foreign_task_is_not_there,

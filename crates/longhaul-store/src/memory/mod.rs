@@ -26,6 +26,7 @@ use crate::{
     Version, WatchHub,
     clock::StoreClock,
     event_store::LONGEST_REPLAY,
+    transfer::Miscount,
     transition::{self, Asked, Noted, Spawned},
 };
 
@@ -78,6 +79,13 @@ impl Memory {
     #[must_use]
     pub fn another_node(&self) -> Self {
         Self { node: self.shared.lock().join(), shared: self.shared.clone() }
+    }
+
+    /// The owners that are charged for other bytes of tasks ([`Limits::max_task_bytes_per_owner`]) than they have: none, unless
+    /// something is wrong here. For tests of what works on a store: it looks at every task.
+    #[must_use]
+    pub fn miscounted(&self) -> Vec<Miscount> {
+        self.shared.lock().miscounted()
     }
 
     /// Does one thing to the table, at one moment.

@@ -13,6 +13,7 @@ use crate::{
     CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Part, Parts, Phase, Record,
     Runnable, Scope, SeenSteps, Share, Step, StoreError, TaskId, Time,
     room::Room,
+    transfer::Miscount,
     transition::{self, Kept, Noted},
 };
 
@@ -61,6 +62,10 @@ impl Slot {
     fn due(&self) -> Option<Time> {
         self.removable_at.or_else(|| self.record.swept_at())
     }
+
+    fn weight(&self) -> u64 {
+        if self.removable_at.is_some() { 0 } else { self.record.weight() }
+    }
 }
 
 /// What there is of one owner.
@@ -70,6 +75,8 @@ struct Account {
     tasks: BTreeMap<u64, u64>,
     open: u64,
     last: u64,
+    /// What they weigh.
+    bytes: u64,
 }
 
 impl Table {
@@ -129,9 +136,10 @@ impl Table {
         }
         let Counts { open, retained, .. } = self.counts();
         let account = self.accounts.get(&new.owner);
-        let (own_open, own_retained) = account.map_or((0, 0), |a| (a.open, a.tasks.len() as u64));
+        let (own_open, own_retained, own_bytes) =
+            account.map_or((0, 0, 0), |a| (a.open, a.tasks.len() as u64, a.bytes));
         let of_share = new.share.and_then(|share| self.shares.get(&share)).copied().unwrap_or(0);
-        limits.admit(new, Room { open, retained, own_open, own_retained, of_share })
+        limits.admit(new, Room { open, retained, own_open, own_retained, own_bytes, of_share })
     }
 
     pub(super) fn insert(&mut self, mut record: Record) -> Record {
@@ -332,6 +340,18 @@ impl Table {
         Counts::new(self.open.len() as u64, self.tasks.len() as u64)
     }
 
+    /// The owners that are charged for other bytes of tasks than they have.
+    pub(super) fn miscounted(&self) -> Vec<Miscount> {
+        let mut has: HashMap<&Owner, u64> = HashMap::new();
+        for slot in self.tasks.values() {
+            *has.entry(&slot.record.owner).or_default() += slot.weight();
+        }
+        let charged = |owner: &Owner| self.accounts.get(owner).map_or(0, |account| account.bytes);
+        let all = has.into_iter().map(|(owner, has)| (owner, charged(owner), has));
+        let wrong = all.filter(|(_, charged, has)| charged != has);
+        wrong.map(|(owner, charged, has)| Miscount::new(format!("{owner:?}"), charged, has)).collect()
+    }
+
     /// Puts a task where it was.
     pub(super) fn put_back(&mut self, ord: u64, slot: Slot) {
         let record = &slot.record;
@@ -419,9 +439,10 @@ impl Table {
                 table.steps.iter().map(|(ord, steps)| (*ord, steps.list().cloned().collect::<Vec<_>>()));
             any.filter(|(_, steps)| !steps.is_empty()).collect()
         };
-        let accounts = |table: &Self| -> BTreeMap<Owner, (BTreeMap<u64, u64>, u64)> {
+        let accounts = |table: &Self| -> BTreeMap<Owner, (BTreeMap<u64, u64>, u64, u64)> {
             let all = table.accounts.iter();
-            all.map(|(owner, account)| (owner.clone(), (account.tasks.clone(), account.open))).collect()
+            let of = |account: &Account| (account.tasks.clone(), account.open, account.bytes);
+            all.map(|(owner, account)| (owner.clone(), of(account))).collect()
         };
         self.tasks == other.tasks
             && self.by_id == other.by_id
@@ -447,6 +468,10 @@ impl Table {
         if slot.record.is_undoing() {
             self.undoing.insert(ord);
         }
+        if let Some(account) = self.accounts.get_mut(&slot.record.owner) {
+            account.bytes += slot.weight();
+            account.open += u64::from(!slot.record.is_terminal());
+        }
         if slot.record.is_terminal() {
             return;
         }
@@ -460,9 +485,6 @@ impl Table {
         if let Some(digest) = slot.record.join {
             self.joins.insert((slot.record.owner.clone(), digest), ord);
         }
-        if let Some(account) = self.accounts.get_mut(&slot.record.owner) {
-            account.open += 1;
-        }
     }
 
     fn unindex(&mut self, ord: u64, slot: &Slot) {
@@ -470,6 +492,10 @@ impl Table {
             self.due.remove(&(at, ord));
         }
         self.undoing.remove(&ord);
+        if let Some(account) = self.accounts.get_mut(&slot.record.owner) {
+            account.bytes -= slot.weight();
+            account.open -= u64::from(!slot.record.is_terminal());
+        }
         if slot.record.is_terminal() {
             return;
         }
@@ -492,9 +518,6 @@ impl Table {
         }
         if let Some(digest) = slot.record.join {
             self.joins.remove(&(slot.record.owner.clone(), digest));
-        }
-        if let Some(account) = self.accounts.get_mut(&slot.record.owner) {
-            account.open -= 1;
         }
     }
 }

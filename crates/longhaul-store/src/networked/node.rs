@@ -10,8 +10,8 @@ use std::{
 
 use super::{server_clock::ServerClock, suspects::Suspects};
 use crate::{
-    Clock, Durability, NodeId, Settings, StoreError, SystemClock, TaskId, Time, WatchHub, clock::StoreClock,
-    transfer::heed,
+    Clock, Durability, NodeId, Quota, Settings, StoreError, SystemClock, TaskId, Time, WatchHub,
+    clock::StoreClock, transfer::heed,
 };
 
 /// One handle of a store, which is one node of it.
@@ -36,6 +36,8 @@ pub(crate) struct Node {
     alive_until: Mutex<Time>,
     /// Why it does nothing any more.
     refusal: OnceLock<StoreError>,
+    /// When it last counted an owner's tasks anew, by the same clock.
+    counted_at: Mutex<Option<Duration>>,
     /// When the store was last seen to be in service, by the steady clock of the machine.
     seen_at: Mutex<Duration>,
     machine: SystemClock,
@@ -77,6 +79,7 @@ impl Node {
             serves: true,
             alive_until: Mutex::new(Time::from_unix_ms(0)),
             refusal: OnceLock::new(),
+            counted_at: Mutex::new(None),
             seen_at: Mutex::new(machine.steady()),
             machine,
         })
@@ -106,6 +109,21 @@ impl Node {
         let until = sent.after(self.suspects.grace() * 2 / 3);
         let mut alive = self.alive_until.lock().unwrap_or_else(PoisonError::into_inner);
         *alive = until.max(*alive);
+    }
+
+    /// Whether this refusal is for bytes of which a release that knows nothing of them may have removed some without a word, and is worth
+    /// that they are counted anew: that takes a look at all tasks of an owner, so one node does it once a second at most.
+    pub(crate) fn may_count_anew(&self, refusal: &StoreError) -> bool {
+        if !matches!(refusal, StoreError::Overloaded { what: Quota::TaskBytesPerOwner, .. }) {
+            return false;
+        }
+        let now = self.machine.steady();
+        let mut last = self.counted_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = last.is_none_or(|last| now.saturating_sub(last) >= COUNTED_EVERY);
+        if may {
+            *last = Some(now);
+        }
+        may
     }
 
     /// Until when nobody can take it for dead.
@@ -155,3 +173,6 @@ impl Node {
         self.durability.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// The least time between two counts of an owner's tasks by one node.
+const COUNTED_EVERY: Duration = Duration::from_secs(1);

@@ -35,6 +35,9 @@ impl<T: Transaction> Operation<T> for Take {
 /// Some tasks behind a place, in the order of their creation.
 pub(crate) struct WholeTasks(pub(crate) u64);
 
+/// The owners that are charged for other bytes of tasks than they have.
+pub(crate) struct Miscounts;
+
 /// Some entries behind a place.
 pub(crate) struct WholeEntries(pub(crate) u64);
 

@@ -23,6 +23,7 @@ pub(super) struct Added {
     pub(super) last: i64,
     pub(super) event_bytes: i64,
     pub(super) entries: i64,
+    pub(super) task_bytes: i64,
 }
 
 impl Added {
@@ -70,9 +71,25 @@ impl Tx {
         let (open, retained) = (counted(&totals, 0, mine.open)?, counted(&totals, 1, mine.retained)?);
         let (own_open, own_retained) =
             (counted(&account, 0, mine.open)?, counted(&account, 1, mine.retained)?);
-        let room = Room { open, retained, own_open, own_retained, of_share };
-        self.settings().limits.admit(new, room)?;
+        let own_bytes = counted(&account, 3, mine.task_bytes)?;
+        let mut room = Room { open, retained, own_open, own_retained, own_bytes, of_share };
+        if let Err(refusal) = self.settings().limits.admit(new, room) {
+            if !self.node().may_count_anew(&refusal) {
+                return Err(refusal.into());
+            }
+            room.own_bytes = self.count_anew(owner, mine.task_bytes).await?;
+            self.settings().limits.admit(new, room)?;
+        }
         Ok(counted(&account, 2, mine.last)? + 1)
+    }
+
+    /// Counts anew what an owner whose account is held is charged for its tasks, of which `mine` is still to be added: a release
+    /// that knows nothing of that charges nobody, and removes tasks that others have charged.
+    async fn count_anew(&mut self, owner: &Owner, mine: i64) -> Result<u64, Fault> {
+        let counted =
+            self.execute(sql::COUNT_ANEW, &[Value::words(encode_owner(owner)), Value::int(mine)]).await?;
+        let counted = int(counted.first().ok_or_else(|| damaged("an owner's account"))?, 0)?;
+        Ok(u64::try_from(counted.saturating_add(mine)).unwrap_or(0))
     }
 
     /// How many open tasks there are of a share, with those that this transaction has made.
@@ -136,8 +153,9 @@ impl Tx {
             all.event_bytes += added.event_bytes;
             all.entries += added.entries;
             let Some(owner) = owner else { continue };
-            let numbers = [added.open, added.retained, added.last, added.event_bytes, added.entries];
-            if numbers != [0; 5] {
+            let Added { open, retained, last: newest, event_bytes, entries, task_bytes } = *added;
+            let numbers = [open, retained, newest, event_bytes, entries, task_bytes];
+            if numbers != [0; 6] {
                 let values = [Value::words(owner)].into_iter().chain(numbers.map(number));
                 last.push((sql::ADD_TO_ACCOUNT, values.collect()));
             }

@@ -28,6 +28,7 @@ pub(super) const VERSIONS: &[Version] = &[
     Version { name: "V2__spells", sql: V2, beside: &[] },
     Version { name: "V3__shares", sql: V3, beside: V3_BESIDE },
     Version { name: "V4__hosts", sql: V4, beside: &[] },
+    Version { name: "V5__bytes", sql: V5, beside: V5_BESIDE },
 ];
 
 /// Phases below 8 are open; the number stands in partial indexes, so it is part of the format.
@@ -233,6 +234,50 @@ const V3_BESIDE: &[Statement] = &[
 
 /// Where the work of tasks is that is bound to a host. Releases that do not know it begin tasks anywhere, and bind none.
 const V4: &str = r#"ALTER TABLE longhaul.tasks ADD COLUMN host text COLLATE "C";"#;
+
+/// What the tasks of each owner weigh, and what of that each is charged for. Releases that do not know it leave both as they are: what
+/// they make is charged once a later one writes it, and an owner whose tasks they remove is charged for these until it is counted
+/// anew, before anything is refused for that.
+const V5: &str = "
+ALTER TABLE longhaul.tasks ADD COLUMN charged bigint;
+ALTER TABLE longhaul.accounts ADD COLUMN task_bytes bigint NOT NULL DEFAULT 0;
+";
+
+/// All that is there is charged for, some at a time. What others are at is left out: whoever writes it next charges it.
+const V5_BESIDE: &[Statement] = &[
+    Statement::Brief("ALTER TABLE longhaul.tasks ADD COLUMN IF NOT EXISTS charged bigint"),
+    Statement::Brief(
+        "ALTER TABLE longhaul.accounts ADD COLUMN IF NOT EXISTS task_bytes bigint NOT NULL DEFAULT 0",
+    ),
+    Statement::Long(&["DO $$
+DECLARE
+    low  bigint := 0;
+    high bigint;
+BEGIN
+    LOOP
+        SELECT max(ord) INTO high
+            FROM (SELECT ord FROM longhaul.tasks WHERE ord > low ORDER BY ord LIMIT 500) AS next;
+        EXIT WHEN high IS NULL;
+        WITH free AS (
+            SELECT ord FROM longhaul.tasks
+            WHERE ord > low AND ord <= high AND phase < 9 AND charged IS NULL FOR UPDATE SKIP LOCKED
+        ), weighed AS (
+            UPDATE longhaul.tasks AS t SET charged = octet_length(arguments) + octet_length(caller)
+                + CASE WHEN phase < 8 THEN (step_bytes + part_bytes) / 65536 * 65536
+                  ELSE step_bytes + part_bytes
+                    + coalesce(octet_length(outcome_text), 0) + coalesce(octet_length(outcome_json), 0)
+                    + coalesce(octet_length(status_message), 0) + coalesce(octet_length(progress_message), 0)
+                    + coalesce(octet_length(cancel_reason), 0) END
+            FROM free WHERE t.ord = free.ord RETURNING t.owner, t.charged
+        )
+        UPDATE longhaul.accounts AS a SET task_bytes = a.task_bytes + owned.bytes
+            FROM (SELECT sha256(owner) AS who, sum(charged)::bigint AS bytes FROM weighed GROUP BY 1) AS owned
+            WHERE a.who = owned.who;
+        COMMIT;
+        low := high;
+    END LOOP;
+END $$"]),
+];
 
 /// The format that this release writes.
 pub(super) fn newest() -> u32 {

@@ -17,18 +17,20 @@ pub(super) const COMMIT_REPLICATED: &str = "SET LOCAL statement_timeout = 0; COM
 /// Several reads of one moment.
 pub(super) const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-pub(super) const LOCK: &str = concat!("SELECT ", columns!(), " FROM longhaul.tasks WHERE id = $1 FOR UPDATE");
+/// A row to be changed is held. What its owner is charged for it stands [behind](crate::row::BEHIND) the others of its columns.
+pub(super) const LOCK: &str =
+    concat!("SELECT ", columns!(), ", charged FROM longhaul.tasks WHERE id = $1 FOR UPDATE");
 
 /// Those of these that nobody else is at.
 pub(super) const LOCK_FREE: &str = concat!(
     "SELECT ",
     columns!(),
-    " FROM longhaul.tasks WHERE ord = ANY($1) ORDER BY not_before NULLS LAST, ord LIMIT $2 FOR UPDATE SKIP LOCKED"
+    ", charged FROM longhaul.tasks WHERE ord = ANY($1) ORDER BY not_before NULLS LAST, ord LIMIT $2 FOR UPDATE SKIP LOCKED"
 );
 
 /// The same of whatever is past its time, be it a tombstone.
 pub(super) const LOCK_AGED: &str =
-    concat!("SELECT ", columns!(), " FROM longhaul.tasks WHERE id = ANY($1) FOR UPDATE SKIP LOCKED");
+    concat!("SELECT ", columns!(), ", charged FROM longhaul.tasks WHERE id = ANY($1) FOR UPDATE SKIP LOCKED");
 
 /// The topmost task above one.
 pub(super) const ROOT: &str = "WITH RECURSIVE up AS (SELECT id, parent, 0 AS height FROM longhaul.tasks WHERE id = $1 \
@@ -41,9 +43,9 @@ pub(super) const INSERT: &str = "INSERT INTO longhaul.tasks (ord, id, owner, nth
     lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
     status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments, \
     once_key, once_digest, asked, steps, step_bytes, tool_version, owed, parent, parent_step, depth, outlives, essential, \
-    cancel_grace_ms, orphan_at, on_orphan, share, host) \
+    cancel_grace_ms, orphan_at, on_orphan, share, host, charged) \
     VALUES ($1, $2, $3, $4, $1, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, $17, $18, $19, \
-    $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40) \
+    $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41) \
     ON CONFLICT (id) DO NOTHING RETURNING ord";
 
 pub(super) const UPDATE: &str = "UPDATE longhaul.tasks SET seq = nextval('longhaul.seq'), phase = $2, not_before = $3, \
@@ -52,16 +54,17 @@ pub(super) const UPDATE: &str = "UPDATE longhaul.tasks SET seq = nextval('longha
     outcome = $16, outcome_code = $17, outcome_text = $18, outcome_json = $19, status_message = $20, asked = $21, \
     steps = $22, step_bytes = $23, owed = $24, undo_attempt = $25, undo_until = $26, \
     parts = $27, part_bytes = $28, children = $29, children_ended = $30, below = $31, cancel_reason = $32, \
-    orphan_at = $33, spells = $34, share = $35, host = $36 WHERE ord = $1 RETURNING seq";
+    orphan_at = $33, spells = $34, share = $35, host = $36, charged = $37 WHERE ord = $1 RETURNING seq";
 
 /// What changes of a task while it is undone, and when it is erased meanwhile.
 pub(super) const UPDATE_ENDED: &str = "UPDATE longhaul.tasks SET not_before = $2, lease_node = $3, lease_until = $4, \
     epoch = $5, expires_at = $6, steps = $7, step_bytes = $8, owed = $9, undo_attempt = $10, undo_failed = $11, \
-    undo_until = $12 WHERE ord = $1";
+    undo_until = $12, charged = $13 WHERE ord = $1";
 
 pub(super) const UPDATE_REPORT: &str = "UPDATE longhaul.tasks SET seq = nextval('longhaul.seq'), updated_at = $2, \
     progress = $3, progress_total = $4, progress_message = $5, status_message = $6, status_changed_at = $7, asked = $8, \
-    steps = $9, step_bytes = $10, owed = $11, parts = $12, part_bytes = $13, attempt = $14 WHERE ord = $1 RETURNING seq";
+    steps = $9, step_bytes = $10, owed = $11, parts = $12, part_bytes = $13, attempt = $14, \
+    charged = $15 WHERE ord = $1 RETURNING seq";
 
 /// Whether somebody came back for a task.
 pub(super) const UPDATE_ORPHAN: &str =
@@ -79,22 +82,30 @@ pub(super) const RENEW: &str = "UPDATE longhaul.tasks SET lease_until = $2 WHERE
 pub(super) const ERASE: &str = "UPDATE longhaul.tasks SET phase = 9, not_before = NULL, lease_node = NULL, lease_until = NULL, \
     expires_at = $2, undo_until = NULL, arguments = 'null', caller = 'null', outcome = NULL, outcome_code = NULL, \
     outcome_text = NULL, outcome_json = NULL, status_message = NULL, progress_message = NULL, cancel_reason = NULL, \
-    join_digest = NULL, spells = NULL, share = NULL WHERE ord = ANY($1)";
+    join_digest = NULL, spells = NULL, share = NULL, charged = 0 WHERE ord = ANY($1)";
 
 pub(super) const REMOVE: &str = "DELETE FROM longhaul.tasks WHERE ord = ANY($1)";
 
 /// Nobody else changes what an owner has until this transaction is over.
 pub(super) const HOLD_ACCOUNT: &str =
-    "SELECT open, retained, last FROM longhaul.accounts WHERE who = sha256($1) FOR UPDATE";
+    "SELECT open, retained, last, task_bytes FROM longhaul.accounts WHERE who = sha256($1) FOR UPDATE";
 
 pub(super) const MAKE_ACCOUNT: &str = "INSERT INTO longhaul.accounts (who) VALUES (sha256($1)) \
-    ON CONFLICT (who) DO UPDATE SET open = accounts.open RETURNING open, retained, last";
+    ON CONFLICT (who) DO UPDATE SET open = accounts.open \
+    RETURNING open, retained, last, task_bytes";
+
+/// Counts anew what an owner is charged for its tasks, without what this transaction has yet to add. While its account is held nobody
+/// else adds to it: whoever has charged a task has added that, or has yet to add it and is not seen here.
+pub(super) const COUNT_ANEW: &str = "UPDATE longhaul.accounts SET task_bytes = \
+    (SELECT coalesce(sum(charged), 0)::bigint - $2 FROM longhaul.tasks WHERE sha256(owner) = sha256($1)) \
+    WHERE who = sha256($1) RETURNING task_bytes";
 
 pub(super) const ACCOUNT: &str = "SELECT event_bytes, entries FROM longhaul.accounts WHERE who = sha256($1)";
 
-pub(super) const ADD_TO_ACCOUNT: &str = "INSERT INTO longhaul.accounts AS a (who, open, retained, last, event_bytes, entries) \
-    VALUES (sha256($1), $2, $3, $4, $5, $6) ON CONFLICT (who) DO UPDATE SET open = a.open + $2, \
-    retained = a.retained + $3, last = a.last + $4, event_bytes = a.event_bytes + $5, entries = a.entries + $6";
+pub(super) const ADD_TO_ACCOUNT: &str = "INSERT INTO longhaul.accounts AS a \
+    (who, open, retained, last, event_bytes, entries, task_bytes) VALUES (sha256($1), $2, $3, $4, $5, $6, $7) \
+    ON CONFLICT (who) DO UPDATE SET open = a.open + $2, retained = a.retained + $3, last = a.last + $4, \
+    event_bytes = a.event_bytes + $5, entries = a.entries + $6, task_bytes = a.task_bytes + $7";
 
 pub(super) const REMOVE_EMPTY_ACCOUNT: &str = "DELETE FROM longhaul.accounts WHERE who = sha256($1) AND open = 0 \
     AND retained = 0 AND event_bytes = 0 AND entries = 0";
@@ -298,6 +309,11 @@ pub(super) const DUE_ENTRIES: &str = "SELECT ord, is_own, owner FROM longhaul.en
 /// Who else is there, or was lately and has not said that it goes.
 pub(super) const OTHERS: &str = "SELECT count(*) FROM longhaul.nodes WHERE node <> $1 AND (seen_at > $2 \
     OR holds_lock AND NOT pg_try_advisory_xact_lock_shared(hashtextextended(node, 0)))";
+
+/// Whose account is not what they are charged for, by the digests of their names.
+pub(super) const MISCOUNTED: &str = "SELECT encode(who, 'hex'), task_bytes, coalesce(has, 0) FROM longhaul.accounts \
+    LEFT JOIN (SELECT sha256(owner) AS who, sum(charged)::bigint AS has FROM longhaul.tasks GROUP BY 1) AS charged USING (who) \
+    WHERE task_bytes <> coalesce(has, 0)";
 
 /// Of tasks from the first one on, what is left of forgotten ones, too.
 pub(super) const WHOLE_TASKS: &str =

@@ -1,5 +1,7 @@
 //! What is read to be copied.
 
+use tokio_postgres::Row;
+
 use super::{
     Postgres,
     events::kept,
@@ -15,11 +17,11 @@ use crate::{
     networked::{
         look::{FEW, Look},
         transaction::{Operation, Transaction as _},
-        transfer::{LATELY, Others, Take, WholeEntries, WholeStreams, WholeTasks},
+        transfer::{LATELY, Miscounts, Others, Take, WholeEntries, WholeStreams, WholeTasks},
     },
     page::LARGEST_PAGE,
     row::{self, Cells as _, Place, decode_owner, encode_owner, part},
-    transfer::{Transfer, WholeEntry, WholeStream, WholeTask},
+    transfer::{Miscount, Transfer, WholeEntry, WholeStream, WholeTask},
 };
 
 impl Transfer for Postgres {
@@ -33,6 +35,10 @@ impl Transfer for Postgres {
 
     fn take_tasks(&self, tasks: Vec<WholeTask>) -> StoreFuture<'_, ()> {
         self.0.change(move || Take(tasks))
+    }
+
+    fn miscounted(&self) -> StoreFuture<'_, Vec<Miscount>> {
+        self.0.look(|| Miscounts)
     }
 
     fn whole_entries(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeEntry)>> {
@@ -56,6 +62,18 @@ impl Look<Moment> for Others {
         let values = [Value::text(site.node.id.as_str()), Value::int(lately)];
         let found = session.query("looking for other nodes", sql::OTHERS, &values).await?;
         usize::try_from(int(found.first().ok_or_else(|| damaged("the nodes"))?, 0)?).map_err(damaged)
+    }
+}
+
+impl Look<Moment> for Miscounts {
+    type Found = Vec<Miscount>;
+
+    const SEVERAL: bool = false;
+
+    async fn look(&self, Moment { session, .. }: &Moment) -> Result<Vec<Miscount>, Fault> {
+        let wrong = session.query("counting bytes of tasks", sql::MISCOUNTED, &[]).await?;
+        let number = |row: &Row, at| int(row, at).map(|number| u64::try_from(number).unwrap_or(0));
+        wrong.iter().map(|row| Ok(Miscount::new(text(row, 0)?, number(row, 1)?, number(row, 2)?))).collect()
     }
 }
 
@@ -98,7 +116,7 @@ impl Look<Moment> for WholeEntries {
     async fn look(&self, Moment { session, .. }: &Moment) -> Result<Self::Found, Fault> {
         let values = [Value::count(self.0), Value::count(FEW as u64)];
         let rows = session.query("listing entries", sql::WHOLE_ENTRIES, &values).await?;
-        let whole = |row: &tokio_postgres::Row| {
+        let whole = |row: &Row| {
             let entry = WholeEntry {
                 owner: if int(row, 1)? == 0 { None } else { Some(decode_owner(text(row, 2)?)?) },
                 kind: text(row, 3)?.to_owned(),
@@ -120,7 +138,7 @@ impl Look<Moment> for WholeStreams {
     async fn look(&self, Moment { session, .. }: &Moment) -> Result<Self::Found, Fault> {
         let values = [Value::count(self.0), Value::count(FEW as u64)];
         let rows = session.query("listing streams", sql::WHOLE_STREAMS, &values).await?;
-        let whole = |row: &tokio_postgres::Row| {
+        let whole = |row: &Row| {
             let number = |at| u64::try_from(int(row, at)?).map_err(damaged);
             let last = number(4)?;
             let stream = WholeStream {

@@ -41,8 +41,8 @@ pub(super) struct Tx {
     pub(super) site: Arc<Site>,
     /// What is held by it before anything else of the same family: its topmost task.
     family: Option<TaskId>,
-    /// The numbers of the rows that were read or made.
-    places: HashMap<TaskId, u64>,
+    /// The places of the rows that were read to be changed, or made.
+    places: HashMap<TaskId, Place>,
     /// Whether there is room for the task that is to be made, and the how manieth of its owner it is.
     admitted: Option<Result<u64, StoreError>>,
     pub(super) added: BTreeMap<Option<String>, Added>,
@@ -127,17 +127,25 @@ impl Tx {
 
     /// Reads a row that is held, unless it is a tombstone's.
     async fn read(&mut self, row: &Row) -> Result<Option<Record>, Fault> {
-        let place = Place::of(row, self.now())?;
+        let place = held(row, self.now())?;
         if place.is_tombstone() {
             return Ok(None);
         }
         let record = read::record(&self.session, row).await?;
-        self.places.insert(record.id.clone(), place.ord);
+        self.places.insert(record.id.clone(), place);
         Ok(Some(record))
     }
 
-    /// The number of a task's row, which was read.
-    fn place(&self, id: &TaskId) -> Result<u64, Fault> {
+    /// Reads a row that is not held, unless it is a tombstone's.
+    async fn glance(&self, row: &Row) -> Result<Option<Record>, Fault> {
+        if row::is_tombstone(row)? {
+            return Ok(None);
+        }
+        read::record(&self.session, row).await.map(Some)
+    }
+
+    /// The place of a task, which was read.
+    fn place(&self, id: &TaskId) -> Result<Place, Fault> {
         self.places.get(id).copied().ok_or_else(|| damaged("a task that was never read"))
     }
 
@@ -154,7 +162,7 @@ impl Tx {
         let found = self.query("looking for a task to join", sql::JOINABLE, &values).await?;
         let Some(row) = found.first() else { return Ok(None) };
         // It is not held: who ends it holds it, and waits for its owner's account, which this one holds.
-        self.read(row).await
+        self.glance(row).await
     }
 
     /// The task that was created under the key of this new one before.
@@ -168,7 +176,7 @@ impl Tx {
             return Err(StoreError::KeyTaken.into());
         }
         let (_, id, _) = row::due(row)?;
-        match self.read(row).await? {
+        match self.glance(row).await? {
             Some(record) if !record.is_forgotten(self.now()) => Ok(Some(record)),
             _ => Err(StoreError::KeySpent { id }.into()),
         }
@@ -183,7 +191,9 @@ impl Tx {
                 int(next.first().ok_or_else(|| damaged("the numbers of changes"))?, 0)?
             }
         };
+        // A task's place is the number of its creation.
         let seq = u64::try_from(next).map_err(damaged)?;
+        let place = Place::made(seq, nth, record);
         let at = Standing::of(record);
         let (retention, retention_ms) = row::encode_retention(record.retention);
         let (version, parent) = (record.version.to_string(), record.parent.as_ref());
@@ -228,6 +238,7 @@ impl Tx {
             Value::int(row::encode_on_orphan(record.on_orphan)),
             Value::Int(row::encode_share(record.share)),
             Value::Text(record.host.as_ref().map(HostId::as_str)),
+            Value::count(place.charged),
         ];
         if self.execute(sql::INSERT, &values).await?.is_empty() {
             return Ok(false);
@@ -236,10 +247,18 @@ impl Tx {
         added.open += 1;
         added.retained += 1;
         added.last += 1;
-        // A task's place is the number of its creation.
-        self.places.insert(record.id.clone(), seq);
+        added.task_bytes += signed(place.charged);
+        self.places.insert(record.id.clone(), place);
         self.written.seqs.insert(record.id.clone(), seq);
         Ok(true)
+    }
+
+    /// Charges the owner of a task for what it weighs by now, in the place of what it was charged.
+    fn charge(&mut self, place: Place, owner: &Owner, id: &TaskId, weight: u64) {
+        if place.charged != weight {
+            self.added(owner).task_bytes += signed(weight) - signed(place.charged);
+            self.places.insert(id.clone(), place.charged(weight));
+        }
     }
 
     /// Writes what a transition may have changed of a task that was open, and numbers the change.
@@ -287,6 +306,7 @@ impl Tx {
             Value::Text(spells.as_deref()),
             Value::Int(row::encode_share(record.share)),
             Value::Text(record.host.as_ref().map(HostId::as_str)),
+            Value::count(record.weight()),
         ];
         let numbered = self.execute(sql::UPDATE, &values).await?;
         self.number(&numbered, record)
@@ -310,6 +330,7 @@ impl Tx {
             Value::int(record.parts),
             Value::count(record.part_bytes),
             Value::int(record.attempt),
+            Value::count(record.weight()),
         ];
         let numbered = self.execute(sql::UPDATE_REPORT, &values).await?;
         self.number(&numbered, record)
@@ -343,6 +364,7 @@ impl Tx {
             Value::Int(undo.map(|undo| undo.attempt.into())),
             Value::int(undo.map_or(0, |undo| undo.failed)),
             time(undo.and_then(|undo| undo.until)),
+            Value::count(record.weight()),
         ];
         self.execute(sql::UPDATE_ENDED, &values).await.map(drop)
     }
@@ -356,7 +378,7 @@ impl Tx {
     /// Writes a prolonged lease, which nobody can see and which therefore has no number.
     pub(super) async fn renew(&mut self, record: &Record) -> Result<(), Fault> {
         let Some(lease) = record.lease() else { return Ok(()) };
-        let values = [Value::count(self.place(&record.id)?), Value::int(lease.until.unix_ms())];
+        let values = [Value::count(self.place(&record.id)?.ord), Value::int(lease.until.unix_ms())];
         self.execute(sql::RENEW, &values).await.map(drop)
     }
 
@@ -421,7 +443,7 @@ impl Transaction for Tx {
 
     async fn load_with(&mut self, id: &TaskId, batch: &Batch) -> Result<Option<(Record, Beside)>, Fault> {
         let Some(record) = self.load(id).await? else { return Ok(None) };
-        let beside = steps::beside(self, self.place(&record.id)?, batch).await?;
+        let beside = steps::beside(self, self.place(&record.id)?.ord, batch).await?;
         Ok(Some((record, beside)))
     }
 
@@ -438,7 +460,7 @@ impl Transaction for Tx {
     }
 
     async fn step(&mut self, record: &Record, key: &str) -> Result<Option<Step>, Fault> {
-        steps::find_one(self, self.place(&record.id)?, key).await
+        steps::find_one(self, self.place(&record.id)?.ord, key).await
     }
 
     async fn children(&mut self, of: &Record) -> Result<Vec<TaskId>, Fault> {
@@ -455,7 +477,11 @@ impl Transaction for Tx {
     }
 
     async fn put(&mut self, record: &Record, change: Change) -> Result<(), Fault> {
-        let ord = self.place(&record.id)?;
+        let place = self.place(&record.id)?;
+        if matches!(change, Change::Any | Change::Report | Change::Ended) {
+            self.charge(place, &record.owner, &record.id, record.weight());
+        }
+        let ord = place.ord;
         match change {
             Change::Any => self.update(ord, record).await,
             Change::Report => self.update_report(ord, record).await,
@@ -466,7 +492,7 @@ impl Transaction for Tx {
     }
 
     async fn note(&mut self, record: &Record, noted: Noted) -> Result<(), Fault> {
-        steps::note(self, self.place(&record.id)?, record, &noted).await
+        steps::note(self, self.place(&record.id)?.ord, record, &noted).await
     }
 
     async fn load_aged(&mut self, ids: &[TaskId]) -> Result<Aged, Fault> {
@@ -489,7 +515,7 @@ impl Transaction for Tx {
             }
             let until = row.int(row::Column::ExpiresAt as usize).map_err(damaged)?;
             if until.is_some_and(|until| until <= self.now().unix_ms()) {
-                self.places.insert(id.clone(), place.ord);
+                self.places.insert(id.clone(), held(&row, self.now())?);
                 aged.tombstones.push((id, owner));
             }
         }
@@ -499,7 +525,7 @@ impl Transaction for Tx {
     async fn erase(&mut self, records: &[Record], until: Time) -> Result<(), Fault> {
         let having = |has: fn(&Record) -> bool| {
             let places = records.iter().filter(|record| has(record)).map(|record| self.place(&record.id));
-            places.map(|place| place.map(signed)).collect::<Result<Vec<_>, _>>()
+            places.map(|place| place.map(|place| signed(place.ord))).collect::<Result<Vec<_>, _>>()
         };
         let (with_steps, with_parts) =
             (having(|record| record.steps > 0)?, having(|record| record.parts > 0)?);
@@ -509,13 +535,19 @@ impl Transaction for Tx {
                 self.execute(sql, &[Value::Ints(&places)]).await?;
             }
         }
+        for record in records {
+            self.charge(self.place(&record.id)?, &record.owner, &record.id, 0);
+        }
         self.execute(sql::ERASE, &[Value::Ints(&all), Value::int(until.unix_ms())]).await.map(drop)
     }
 
     async fn remove(&mut self, tombstones: &[(TaskId, Owner)]) -> Result<(), Fault> {
         let mut places = Vec::new();
         for (id, owner) in tombstones {
-            places.push(signed(self.place(id)?));
+            let place = self.place(id)?;
+            places.push(signed(place.ord));
+            // One that an earlier release has made a tombstone is charged for still.
+            self.charge(place, owner, id, 0);
             self.added(owner).retained -= 1;
         }
         self.execute(sql::REMOVE, &[Value::Ints(&places)]).await.map(drop)
@@ -543,6 +575,12 @@ async fn begin(session: &mut Session, how: &str, first: First<'_>) -> Result<Ahe
             Ok(Ahead::Account(account, totals, int(&number, 0)?, of_share.unsigned_abs()))
         }
     }
+}
+
+/// The place of a row that is held, with what its owner is charged for it: nothing, where an earlier release has made it.
+fn held(row: &Row, now: Time) -> Result<Place, Fault> {
+    let charged = row.int(row::BEHIND).map_err(damaged)?.and_then(|charged| u64::try_from(charged).ok());
+    Ok(Place::of(row, now)?.charged(charged.unwrap_or(0)))
 }
 
 pub(super) fn time(at: Option<Time>) -> Value<'static> {

@@ -18,7 +18,7 @@ while at <= #ARGV do
     elseif op == 'free' then
       if redis.call('EXISTS', key()) == 1 then now = {2}; at = stop end
     elseif op == 'room' then
-      local full, found = false, {3, 0, 0, 0, 0, 0}
+      local full, found = false, {3, 0, 0, 0, 0, 0, 0}
       for i = 1, 4 do
         local many, most = redis.call('ZCARD', key()), tonumber(take())
         found[i + 1] = many
@@ -30,7 +30,10 @@ while at <= #ARGV do
       local many = redis.call('ZCARD', set)
       -- What a release has ended that knows nothing of shares is in there still.
       if many >= most then many = redis.call('ZINTERSTORE', set, 2, set, open, 'WEIGHTS', 1, 0) end
-      if many >= most then now = {3, 0, 0, 0, 0, many}; at = stop end
+      if many >= most then now = {3, 0, 0, 0, 0, many, 0}; at = stop end
+    elseif op == 'bytes' then
+      local many, more, most = tonumber(redis.call('HGET', key(), take()) or '0'), tonumber(take()), tonumber(take())
+      if many + more > most then now = {3, 0, 0, 0, 0, 0, many}; at = stop end
     elseif op == 'new' then
       local row, id, seq = key(), take(), redis.call('INCR', KEYS[1])
       local tasks, open, tasks_of, open_of = key(), key(), key(), key()

@@ -85,6 +85,15 @@ impl Commit {
         self.word(&most.to_string());
     }
 
+    /// With so many more bytes an owner must be charged for no more than that, as this hash has it.
+    pub(super) fn bytes(&mut self, of: String, owner: &str, more: u64, most: u64) {
+        self.word("bytes");
+        self.key(of);
+        self.word(owner);
+        self.word(&more.to_string());
+        self.word(&most.to_string());
+    }
+
     /// A new row, among all tasks and all open ones, those of its owner, and the open ones of those.
     pub(super) fn new_row(&mut self, row: String, id: &str, sets: [String; 4]) {
         self.word("new");
@@ -158,8 +167,9 @@ pub(super) enum Block {
     Changed,
     /// The id of something new is taken.
     Taken,
-    /// There is no room: so many there are in the four sets, and of the share; 0 where that was not counted.
-    Full([u64; 5]),
+    /// There is no room: so many there are in the four sets and of the share, and so many bytes its owner is charged for; 0 where
+    /// that was not looked at.
+    Full([u64; 6]),
 }
 
 impl Block {

@@ -28,6 +28,11 @@ impl Keys {
         format!("{}task:{id}", self.tag)
     }
 
+    /// How the names of tasks begin.
+    pub(super) fn tasks(&self) -> String {
+        format!("{}task:", self.tag)
+    }
+
     /// The steps of a task, by their keys: a hash.
     pub(super) fn steps(&self, id: &TaskId) -> String {
         format!("{}steps:{id}", self.tag)

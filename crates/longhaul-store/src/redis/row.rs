@@ -18,11 +18,20 @@ pub(super) struct Row {
     pub(super) begun: u64,
     /// Of a tombstone: when it goes.
     pub(super) removable_at: Option<Time>,
+    /// What its owner is charged for it, as it is kept: nothing, where an earlier release has made it.
+    pub(super) charged: u64,
 }
 
 /// The fields of a row, as [`Row::of`] reads them. What a task is called with never changes and lies by itself, and so does what
-/// is renewed without a look at the rest: the end of the lease.
-pub(super) const FIELDS: [&str; 9] = [VERSION, SEQ, "b", "g", "l", CLAIMED_BY[3], "r", "a", "c"];
+/// is renewed without a look at the rest: the end of the lease. What its owner is charged for it is what a release that knows
+/// of that has written last.
+pub(super) const FIELDS: [&str; 10] = [VERSION, SEQ, "b", "g", "l", CLAIMED_BY[3], RECORD, "a", "c", CHARGED];
+
+/// The record, but for what lies by itself.
+pub(super) const RECORD: &str = "r";
+
+/// What its owner is charged for it.
+pub(super) const CHARGED: &str = "k";
 
 /// The field that is another after each change.
 pub(super) const VERSION: &str = "v";
@@ -37,12 +46,12 @@ pub(super) const CLAIMED_BY: [&str; 4] = ["t", "w", "x", "o"];
 impl Row {
     /// A new row, which has no numbers yet.
     pub(super) fn new(record: Record) -> Self {
-        Self { version: String::new(), record, begun: 0, removable_at: None }
+        Self { version: String::new(), record, begun: 0, removable_at: None, charged: 0 }
     }
 
     /// Reads a row, if there is one.
     pub(super) fn of(fields: &[Option<Vec<u8>>]) -> Result<Option<Self>, Fault> {
-        let [version, seq, begun, gone, until, host, record, arguments, caller] = fields else {
+        let [version, seq, begun, gone, until, host, record, arguments, caller, charged] = fields else {
             return Err(damaged("a task without its fields"));
         };
         let Some(version) = text(version)? else { return Ok(None) };
@@ -62,6 +71,7 @@ impl Row {
             record,
             begun: number(begun)?,
             removable_at: int(gone)?.map(Time::from_unix_ms),
+            charged: number(charged)?,
         }))
     }
 
@@ -73,6 +83,11 @@ impl Row {
     /// Whether a reader may see it.
     pub(super) fn is_visible(&self, now: Time) -> bool {
         !self.is_tombstone() && !self.record.is_forgotten(now)
+    }
+
+    /// What it weighs.
+    pub(super) fn weight(&self) -> u64 {
+        if self.is_tombstone() { 0 } else { self.record.weight() }
     }
 
     /// What may change of it, as fields and their values.
@@ -88,7 +103,8 @@ impl Row {
             ("l", maybe(lease)),
             ("h", held),
             (CLAIMED_BY[2], maybe(self.claimable_until())),
-            ("r", self.text()),
+            (RECORD, self.text()),
+            (CHARGED, self.weight().to_string()),
         ];
         // Once it is bound it stays so.
         let host = self.record.host.as_ref().map(|host| (CLAIMED_BY[3], host.to_string()));
@@ -214,6 +230,9 @@ pub(super) const LEASES: &str = "leases";
 
 /// Of how many tasks each node has a lease.
 pub(super) const HOLDERS: &str = "holders";
+
+/// What owners are charged for their tasks: a hash.
+pub(super) const CHARGES: &str = "task-bytes-of";
 
 /// When time next demands something of a task.
 pub(super) const DUE: &str = "due";

@@ -1,8 +1,9 @@
 //! What is read to be copied.
 
-use std::sync::LazyLock;
+use std::{collections::HashMap, sync::LazyLock};
 
 use ::redis::{Script, pipe};
+use serde::Deserialize;
 
 use super::{
     Redis, Site,
@@ -11,7 +12,7 @@ use super::{
     keys,
     link::script,
     read::{Field, NODES},
-    row::{FIELDS, Row, TASKS, int, text},
+    row::{CHARGED, CHARGES, FIELDS, RECORD, Row, TASKS, int, text},
     tx::read_step,
 };
 use crate::{
@@ -19,10 +20,10 @@ use crate::{
     event_store::{follows_not, room},
     networked::{
         look::{FEW, Look},
-        transfer::{LATELY, Others, Take, WholeEntries, WholeStreams, WholeTasks},
+        transfer::{LATELY, Miscounts, Others, Take, WholeEntries, WholeStreams, WholeTasks},
     },
     page::LARGEST_PAGE,
-    transfer::{Transfer, WholeEntry, WholeStream, WholeTask},
+    transfer::{Miscount, Transfer, WholeEntry, WholeStream, WholeTask},
 };
 
 impl Transfer for Redis {
@@ -36,6 +37,10 @@ impl Transfer for Redis {
 
     fn take_tasks(&self, tasks: Vec<WholeTask>) -> StoreFuture<'_, ()> {
         self.handle.change(move || Take(tasks))
+    }
+
+    fn miscounted(&self) -> StoreFuture<'_, Vec<Miscount>> {
+        self.handle.look(|| Miscounts)
     }
 
     fn whole_entries(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeEntry)>> {
@@ -71,6 +76,53 @@ impl Look<Site> for Others {
         let is_there =
             |((_, seen_at), (_, many)): &(&(String, i64), &(String, u64))| *many > 0 || *seen_at > lately;
         Ok(nodes.iter().zip(&listening).filter(is_there).count())
+    }
+}
+
+/// What is read of a record to know whose it is.
+#[derive(Deserialize)]
+struct Owned {
+    owner: Owner,
+}
+
+/// A few tasks at a time.
+impl Look<Site> for Miscounts {
+    type Found = Vec<Miscount>;
+
+    async fn look(&self, site: &Site) -> Result<Vec<Miscount>, Fault> {
+        let doing = "counting bytes of tasks";
+        let mut has: HashMap<String, u64> = HashMap::new();
+        let (tasks, few) = (site.keys.one(TASKS), FEW as i64);
+        for first in (0_i64..).step_by(FEW) {
+            let mut asked = pipe();
+            asked.cmd("ZRANGE").arg(&tasks).arg(first).arg(first + few - 1);
+            let (ids,): (Vec<String>,) = site.link.ask(doing, &asked).await?;
+            if ids.is_empty() {
+                break;
+            }
+            let mut asked = pipe();
+            for id in ids {
+                let id = TaskId::new(id).map_err(damaged)?;
+                asked.cmd("HMGET").arg(site.keys.task(&id)).arg(&[RECORD, CHARGED]);
+            }
+            let rows: Vec<[Field; 2]> = site.link.ask(doing, &asked).await?;
+            for [record, charged] in rows {
+                let Some(record) = text(&record)? else { continue };
+                let Owned { owner } = serde_json::from_str(record).map_err(damaged)?;
+                *has.entry(keys::word(&owner)).or_default() += int(&charged)?.unwrap_or(0).unsigned_abs();
+            }
+        }
+        let mut asked = pipe();
+        asked.cmd("HGETALL").arg(site.keys.one(CHARGES));
+        let (mut charged,): (HashMap<String, u64>,) = site.link.ask(doing, &asked).await?;
+        for owner in has.keys() {
+            charged.entry(owner.clone()).or_default();
+        }
+        let all = charged.into_iter().map(|(owner, charged)| {
+            let has = has.get(&owner).copied().unwrap_or(0);
+            Miscount::new(owner, charged, has)
+        });
+        Ok(all.filter(|found| found.charged != found.has).collect())
     }
 }
 

@@ -2,15 +2,16 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
-use ::redis::{Pipeline, pipe};
+use ::redis::{Pipeline, Script, pipe};
 
 use super::{
     Site,
     commit::{Block, Commit},
     fault::{Fault, damaged},
+    link::script_in_want,
     row::{self, FIELDS, Row, VERSION},
 };
 use crate::{
@@ -24,6 +25,8 @@ use crate::{
     room::Room,
     transition::Noted,
 };
+
+static COUNT_ANEW: LazyLock<Script> = LazyLock::new(|| script_in_want(include_str!("count_anew.lua")));
 
 /// An attempt under way.
 pub(super) struct Tx {
@@ -222,7 +225,24 @@ impl Tx {
             self.tell(&mut commit, &changed);
         }
         let blocks = self.site.link.commit(&mut commit).await?;
-        self.written(blocks, changed, each)
+        match self.written(blocks, changed, each) {
+            Err(Fault::Refused(refusal)) if self.site.node.may_count_anew(&refusal) => {
+                self.count_anew().await?;
+                Err(Fault::Changed)
+            }
+            written => written,
+        }
+    }
+
+    /// Counts anew what the owner of the task that is to be made is charged.
+    async fn count_anew(&self) -> Result<(), Fault> {
+        let Some(new) = self.new_one() else { return Ok(()) };
+        let keys = &self.site.keys;
+        let about = [keys.one(row::CHARGES), keys.tasks_of(&new.owner)];
+        let args = [super::keys::word(&new.owner), keys.tasks()].map(String::into_bytes);
+        let _counted: u64 =
+            self.site.link.write("counting an owner's tasks anew", &COUNT_ANEW, &about, &args).await?;
+        Ok(())
     }
 
     fn written(
@@ -263,9 +283,9 @@ impl Tx {
         }
     }
 
-    fn full(&self, [own_open, own_retained, open, retained, of_share]: [u64; 5]) -> Fault {
+    fn full(&self, [own_open, own_retained, open, retained, of_share, own_bytes]: [u64; 6]) -> Fault {
         let limits = &self.settings().limits;
-        let room = Room { open, retained, own_open, own_retained, of_share };
+        let room = Room { open, retained, own_open, own_retained, own_bytes, of_share };
         let refused = |record: &Record| limits.admit(record, room);
         match self.new_one().map(refused) {
             Some(Err(refusal)) => refusal.into(),
@@ -291,6 +311,8 @@ impl Tx {
                     (keys.one(row::OPEN), limits.max_open),
                     (keys.one(row::TASKS), limits.max_retained),
                 ]);
+                let (weight, most) = (row.weight(), limits.max_task_bytes_per_owner);
+                commit.bytes(keys.one(row::CHARGES), &super::keys::word(owner), weight, most);
             }
             (before, _) => {
                 commit.same(keys.task(id), VERSION, before.as_ref().map_or("", |row| &row.version));
@@ -350,8 +372,20 @@ impl Tx {
             }
             (None, None) => {}
         }
+        self.charge(commit, held);
         self.index(commit, id, held);
         self.put_beside(commit, id, held);
+    }
+
+    /// Charges the owner of a task for what it weighs by now, in the place of what it was charged.
+    fn charge(&self, commit: &mut Commit, held: &Held) {
+        let Some(of) = held.now.as_ref().or(held.before.as_ref()) else { return };
+        let charged = held.before.as_ref().map_or(0, |row| row.charged);
+        let weight = held.now.as_ref().map_or(0, Row::weight);
+        if weight != charged {
+            let by = weight.cast_signed().saturating_sub(charged.cast_signed()).to_string();
+            commit.count(self.site.keys.one(row::CHARGES), &super::keys::word(&of.record.owner), &by);
+        }
     }
 
     /// Takes a task that has ended from among the open ones.

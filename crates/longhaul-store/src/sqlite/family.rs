@@ -28,8 +28,8 @@ pub(super) fn spawn(
         return Err(StoreError::AlreadyExists { id: record.id });
     }
     tx.admit(&record)?;
-    tx.insert(&mut record)?;
-    steps::note(tx, record.seq, &record, &noted)?;
+    let made = tx.insert(&mut record)?;
+    steps::note(tx, made.ord, &record, &noted)?;
     if let Some((place, top)) = top {
         tx.update_below(place.ord, &top)?;
     }
@@ -59,13 +59,13 @@ pub(super) fn follow(tx: &mut Tx<'_>, ended: &Record) -> Result<(), StoreError> 
             let known = steps::find(tx, place.ord, &link.step)?;
             let noted = transition::hear(&mut parent, &ended, known.as_ref(), tx.now(), tx.settings());
             steps::note(tx, place.ord, &parent, &noted)?;
-            tx.update(place.ord, &mut parent, true)?;
+            tx.update(place, &mut parent, true)?;
             ends.extend(Some(parent).filter(Record::is_terminal));
         }
         for id in children(tx, &ended)? {
             let Some((place, mut child)) = load(tx, &id)? else { continue };
             if transition::end_with_parent(&mut child, &ended, tx.now(), tx.settings()) {
-                tx.update(place.ord, &mut child, true)?;
+                tx.update(place, &mut child, true)?;
                 ends.push(child);
             }
         }

@@ -25,13 +25,13 @@ pub(super) fn create(tx: &mut Tx<'_>, node: &NodeId, task: &NewTask) -> Result<C
         return Ok(Created::Joined(found));
     }
     match tx.admit(&record) {
-        Ok(()) if tx.insert(&mut record)? => {
-            // A task's place is the number of its creation.
-            steps::note(tx, record.seq, &record, &noted)?;
+        Ok(()) => {
+            let place = tx.insert(&mut record)?;
+            steps::note(tx, place.ord, &record, &noted)?;
             Ok(Created::New(record))
         }
-        Err(refusal) if !tx.is_taken(&record.id)? => Err(refusal),
-        _ => Err(StoreError::AlreadyExists { id: record.id }),
+        Err(_) if tx.is_taken(&record.id)? => Err(StoreError::AlreadyExists { id: record.id }),
+        Err(refusal) => Err(refusal),
     }
 }
 
@@ -120,11 +120,11 @@ pub(super) fn write(
         steps::note(tx, place.ord, &record, step)?;
     }
     match written.changed || spawned.is_some() {
-        true if record.is_terminal() => tx.update_ended(place.ord, &record)?,
+        true if record.is_terminal() => tx.update_ended(place, &record)?,
         true if batch.park.is_some() || batch.host.is_some() || spawned.is_some() => {
-            tx.update(place.ord, &mut record, true)?
+            tx.update(place, &mut record, true)?
         }
-        true => tx.update_report(place.ord, &mut record)?,
+        true => tx.update_report(place, &mut record)?,
         false => {}
     }
     Ok(record.seq)
@@ -146,7 +146,7 @@ pub(super) fn finish(
     let Some(noted) = ended else { return Ok(Finished::AlreadyTerminal(record)) };
     steps::note(tx, place.ord, &record, &noted)?;
     parts::append(tx, place.ord, &record, &noted)?;
-    tx.update(place.ord, &mut record, true)?;
+    tx.update(place, &mut record, true)?;
     family::follow(tx, &record)?;
     Ok(Finished::Recorded(record))
 }
@@ -162,7 +162,7 @@ pub(super) fn answer(
     let learnt = transition::answer(&mut record, replies, scope, tx.now(), &tx.settings().limits)?;
     if !learnt.is_empty() {
         steps::note(tx, place.ord, &record, &learnt)?;
-        tx.update(place.ord, &mut record, true)?;
+        tx.update(place, &mut record, true)?;
     }
     Ok(Answered::Recorded { record, taken: learnt.steps.len() })
 }
@@ -178,7 +178,7 @@ pub(super) fn cancel(
     if !transition::cancel(&mut record, reason, tx.now(), tx.settings()) {
         return Ok(Cancellation::AlreadyTerminal(record));
     }
-    tx.update(place.ord, &mut record, true)?;
+    tx.update(place, &mut record, true)?;
     family::follow(tx, &record)?;
     Ok(Cancellation::Cancelled(record))
 }
@@ -195,12 +195,12 @@ pub(super) fn ask_to_cancel(
     };
     Ok(match transition::ask_to_cancel(&mut record, reason, tx.now(), tx.settings()) {
         Asked::Cancelled => {
-            tx.update(place.ord, &mut record, true)?;
+            tx.update(place, &mut record, true)?;
             family::follow(tx, &record)?;
             CancelAsked::AtOnce(Cancellation::Cancelled(record))
         }
         Asked::Requested => {
-            tx.update(place.ord, &mut record, true)?;
+            tx.update(place, &mut record, true)?;
             CancelAsked::Requested(record)
         }
         Asked::Again => CancelAsked::Requested(record),
@@ -226,9 +226,9 @@ pub(super) fn erase(tx: &mut Tx<'_>, scope: Scope<'_>, id: &TaskId) -> Result<Er
         None => return Ok(Erasure::Open),
         Some(true) => {
             let until = transition::taken_until(&record, now, tx.settings());
-            tx.erase(place.ord, &record, until)?;
+            tx.erase(place, &record, until)?;
         }
-        Some(false) => tx.update_ended(place.ord, &record)?,
+        Some(false) => tx.update_ended(place, &record)?,
     }
     Ok(Erasure::Erased)
 }
@@ -251,19 +251,19 @@ pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> 
             }
         };
         if transition::expire(&mut record, now, tx.settings()) {
-            tx.update(place.ord, &mut record, true)?;
+            tx.update(place, &mut record, true)?;
             family::follow(tx, &record)?;
             swept.expired.push(id);
         } else if let Some(then) = transition::orphan(&mut record, now, tx.settings()) {
             if record.is_terminal() {
-                tx.update(place.ord, &mut record, true)?;
+                tx.update(place, &mut record, true)?;
                 family::follow(tx, &record)?;
             } else {
                 tx.update_orphan(place.ord, &record)?;
             }
             swept.orphans.push((id, then));
         } else if record.swept_at().is_some_and(|at| at <= now) {
-            tx.erase(place.ord, &record, now.after(tx.settings().tombstone))?;
+            tx.erase(place, &record, now.after(tx.settings().tombstone))?;
             swept.forgot(&record);
         }
     }
@@ -272,7 +272,7 @@ pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> 
 
 /// Writes back a record that has changed. Of what had ended before nobody sees it.
 fn put(tx: &mut Tx<'_>, place: Place, record: &mut Record, was_open: bool) -> Result<(), StoreError> {
-    if was_open { tx.update(place.ord, record, was_open) } else { tx.update_ended(place.ord, record) }
+    if was_open { tx.update(place, record, was_open) } else { tx.update_ended(place, record) }
 }
 
 /// One damaged row must not stop the work on all others; whoever reads it is told.

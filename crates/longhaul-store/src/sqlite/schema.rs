@@ -11,7 +11,7 @@ use crate::{StoreError, crash_point::crash_point};
 pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
 
 /// What makes each version of the format from the one before. Entries are never changed, only added.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14, V15];
 
 /// Phases below this are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -252,6 +252,18 @@ CREATE INDEX open_shares ON tasks (share) WHERE share IS NOT NULL AND phase < 8;
 /// Where the work of tasks is that is bound to a host.
 const V14: &str = "
 ALTER TABLE tasks ADD COLUMN host TEXT;
+";
+
+/// What the tasks of each owner weigh, as [`Record::weight`](crate::Record::weight) has it.
+const V15: &str = "
+ALTER TABLE accounts ADD COLUMN task_bytes INTEGER NOT NULL DEFAULT 0;
+
+UPDATE accounts SET task_bytes = (SELECT ifnull(sum(octet_length(arguments) + octet_length(caller)
+        + CASE WHEN phase < 8 THEN (step_bytes + part_bytes) / 65536 * 65536
+          ELSE step_bytes + part_bytes + ifnull(octet_length(outcome_text), 0) + ifnull(octet_length(outcome_json), 0)
+            + ifnull(octet_length(status_message), 0) + ifnull(octet_length(progress_message), 0)
+            + ifnull(octet_length(cancel_reason), 0) END), 0)
+    FROM tasks WHERE tasks.owner = accounts.owner AND phase < 9);
 ";
 
 /// What a file turns out to be.

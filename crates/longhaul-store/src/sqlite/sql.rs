@@ -50,9 +50,12 @@ pub(super) const ERASE: &str = "UPDATE tasks SET phase = 9, not_before = NULL, l
     outcome_text = NULL, outcome_json = NULL, status_message = NULL, progress_message = NULL, cancel_reason = NULL, join_digest = NULL, spells = NULL, share = NULL \
     WHERE ord = ?1";
 
-pub(super) const PUT_ACCOUNT: &str = "INSERT INTO accounts (owner, open, retained, last, event_bytes, entries) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
-    ON CONFLICT (owner) DO UPDATE SET open = ?2, retained = ?3, last = ?4, event_bytes = ?5, entries = ?6";
+pub(super) const ACCOUNT: &str =
+    "SELECT open, retained, last, event_bytes, entries, task_bytes FROM accounts WHERE owner = ?1";
+
+pub(super) const PUT_ACCOUNT: &str = "INSERT INTO accounts (owner, open, retained, last, event_bytes, entries, task_bytes) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (owner) \
+    DO UPDATE SET open = ?2, retained = ?3, last = ?4, event_bytes = ?5, entries = ?6, task_bytes = ?7";
 
 pub(super) const PUT_TOTALS: &str = "UPDATE store SET seq = ?1, open = ?2, retained = ?3, version = ?4, event_bytes = ?5, entries = ?6, \
      time = ?7, steady_ms = ?8, boot = ?9 WHERE one = 1";
@@ -176,6 +179,16 @@ pub(super) const PARTS: &str =
 pub(super) const WHOLE_TASKS: &str =
     concat!("SELECT ", columns!(), " FROM tasks WHERE ord > ?1 ORDER BY ord LIMIT ?2");
 
+/// Whose account is not what their tasks weigh, as [`Record::weight`](crate::Record::weight) has it.
+pub(super) const MISCOUNTED: &str = "SELECT accounts.owner, task_bytes, ifnull(has, 0) FROM accounts LEFT JOIN \
+    (SELECT owner, sum(octet_length(arguments) + octet_length(caller) \
+        + CASE WHEN phase < 8 THEN (step_bytes + part_bytes) / 65536 * 65536 \
+          ELSE step_bytes + part_bytes + ifnull(octet_length(outcome_text), 0) + ifnull(octet_length(outcome_json), 0) \
+            + ifnull(octet_length(status_message), 0) + ifnull(octet_length(progress_message), 0) \
+            + ifnull(octet_length(cancel_reason), 0) END) AS has \
+    FROM tasks WHERE phase < 9 GROUP BY owner) AS weighed ON weighed.owner = accounts.owner \
+    WHERE task_bytes <> ifnull(has, 0)";
+
 pub(super) const WHOLE_PARTS: &str = "SELECT kind, text, key FROM parts WHERE task = ?1 ORDER BY nth";
 
 pub(super) const WHOLE_ENTRIES: &str = "SELECT ord, is_own, owner, kind, name, expires_at, value \
@@ -270,6 +283,7 @@ mod tests {
             LIST_ALL,
             LIST_ALL_OPEN,
             IS_TAKEN,
+            ACCOUNT,
             OF_SHARE,
             SEQ,
             JOINABLE,

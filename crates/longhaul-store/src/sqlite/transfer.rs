@@ -12,7 +12,7 @@ use crate::{
     Event, StoreError, StoreFuture, Time,
     page::LARGEST_PAGE,
     row::{self, Place, decode_owner, part, signed},
-    transfer::{Transfer, WholeEntry, WholeStream, WholeTask},
+    transfer::{Miscount, Transfer, WholeEntry, WholeStream, WholeTask},
     transition::Noted,
 };
 
@@ -27,6 +27,10 @@ impl Transfer for Sqlite {
 
     fn take_tasks(&self, tasks: Vec<WholeTask>) -> StoreFuture<'_, ()> {
         self.write_with(&WRITE, move |tx| take(tx, &tasks))
+    }
+
+    fn miscounted(&self) -> StoreFuture<'_, Vec<Miscount>> {
+        self.read_with(miscounted)
     }
 
     fn whole_entries(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeEntry)>> {
@@ -81,23 +85,31 @@ fn take(tx: &mut Tx<'_>, tasks: &[WholeTask]) -> Result<(), StoreError> {
     }
     for task in tasks {
         let mut record = task.record.clone();
-        tx.insert(&mut record)?;
-        // A task's place is the number of its creation.
-        let place = record.seq;
+        let place = tx.insert(&mut record)?;
         let noted = Noted { forgotten: Vec::new(), steps: task.steps.clone(), parts: task.parts.clone() };
-        steps::note(tx, place, &record, &noted)?;
-        parts::append(tx, place, &record, &noted)?;
+        steps::note(tx, place.ord, &record, &noted)?;
+        parts::append(tx, place.ord, &record, &noted)?;
         // What a new task never has is put as what becomes of it.
         tx.update(place, &mut record, true)?;
         if record.is_terminal() {
             tx.update_ended(place, &record)?;
         }
-        tx.update_orphan(place, &record)?;
+        tx.update_orphan(place.ord, &record)?;
         if let Some(until) = task.removable_at {
             tx.erase(place, &record, until)?;
         }
     }
     Ok(())
+}
+
+fn miscounted(conn: &Connection, site: &Site) -> Result<Vec<Miscount>, StoreError> {
+    let failed = |error| site.error("counting bytes of tasks", error);
+    let mut statement = conn.prepare_cached(sql::MISCOUNTED).map_err(failed)?;
+    let wrong = statement.query_map([], |row| {
+        let number = |at| row.get::<_, i64>(at).map(|number| u64::try_from(number).unwrap_or(0));
+        Ok(Miscount::new(row.get::<_, String>(0)?, number(1)?, number(2)?))
+    });
+    wrong.and_then(Iterator::collect).map_err(failed)
 }
 
 fn entries(conn: &Connection, site: &Site, after: u64) -> Result<Vec<(u64, WholeEntry)>, StoreError> {

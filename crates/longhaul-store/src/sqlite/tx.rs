@@ -88,6 +88,7 @@ pub(super) struct Account {
     last: u64,
     event_bytes: u64,
     entries: u64,
+    task_bytes: u64,
     changed: bool,
 }
 
@@ -202,10 +203,10 @@ impl<'a> Tx<'a> {
             let place = row::Place::of(row, self.now());
             Ok(Some(place.and_then(|place| {
                 if place.is_tombstone() {
-                    Ok(None)
-                } else {
-                    super::read::record(self.conn, self.site, row).map(|record| Some((place, record)))
+                    return Ok(None);
                 }
+                let record = super::read::record(self.conn, self.site, row)?;
+                Ok(Some((place.charged(record.weight()), record)))
             })))
         });
         match found.map_err(|error| self.site.error("reading a task", error))? {
@@ -258,14 +259,15 @@ impl<'a> Tx<'a> {
     /// Refuses a task there is no room for.
     pub(super) fn admit(&mut self, new: &Record) -> Result<(), StoreError> {
         let Totals { open, retained, .. } = self.ledger.totals;
-        let Account { open: own_open, retained: own_retained, .. } = *self.account(&new.owner)?;
+        let Account { open: own_open, retained: own_retained, task_bytes: own_bytes, .. } =
+            *self.account(&new.owner)?;
         let of_share = match new.share {
             // None of its owner's shares can be full.
             Some(_) if own_open < self.settings().limits.max_open_per_stranger => 0,
             Some(share) => self.of_share(share)?,
             None => 0,
         };
-        let room = Room { open, retained, own_open, own_retained, of_share };
+        let room = Room { open, retained, own_open, own_retained, own_bytes, of_share };
         self.settings().limits.admit(new, room)
     }
 
@@ -283,14 +285,19 @@ impl<'a> Tx<'a> {
         Ok(found)
     }
 
-    /// Adds a new record and numbers its creation; `false` if its id is taken, be it by a tombstone.
-    pub(super) fn insert(&mut self, record: &mut Record) -> Result<bool, StoreError> {
+    /// Adds a new record and numbers its creation, which is its place.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::AlreadyExists`] if its id is taken, be it by a tombstone; nothing is written then.
+    pub(super) fn insert(&mut self, record: &mut Record) -> Result<row::Place, StoreError> {
         record.seq = self.next_seq();
         let account = self.change_account(&record.owner)?;
         account.open += 1;
         account.retained += 1;
         account.last += 1;
-        let nth = account.last;
+        let place = row::Place::made(record.seq, account.last, record);
+        account.task_bytes = account.task_bytes.saturating_add(place.charged);
         self.ledger.totals.open += 1;
         self.ledger.totals.retained += 1;
         if let Some(known) = record.share.and_then(|share| self.ledger.shares.get_mut(&share)) {
@@ -308,7 +315,7 @@ impl<'a> Tx<'a> {
                 signed(record.seq),
                 record.id.as_str(),
                 encode_owner(&record.owner),
-                signed(nth),
+                signed(place.nth),
                 at.phase,
                 at.not_before,
                 at.lease_node,
@@ -347,16 +354,36 @@ impl<'a> Tx<'a> {
                 record.host.as_ref().map(HostId::as_str),
             ])
             .map_err(failed)?;
-        self.writes += u64::from(rows > 0);
+        if rows == 0 {
+            return Err(StoreError::AlreadyExists { id: record.id.clone() });
+        }
+        self.writes += 1;
         self.changes.push((record.id.clone(), record.seq));
-        Ok(rows > 0)
+        Ok(place)
+    }
+
+    /// Brings an owner's account up to date with what becomes of its task in this place. `ends`: it was open until now.
+    fn charge(&mut self, place: row::Place, record: &Record, ends: bool) -> Result<(), StoreError> {
+        let weight = record.weight();
+        if ends || weight != place.charged {
+            let account = self.change_account(&record.owner)?;
+            account.open -= u64::from(ends);
+            account.task_bytes = account.task_bytes.saturating_sub(place.charged).saturating_add(weight);
+        }
+        Ok(())
     }
 
     /// Writes what a transition may have changed and numbers the change. `was_open` is how it was before.
-    pub(super) fn update(&mut self, ord: u64, record: &mut Record, was_open: bool) -> Result<(), StoreError> {
+    pub(super) fn update(
+        &mut self,
+        place: row::Place,
+        record: &mut Record,
+        was_open: bool,
+    ) -> Result<(), StoreError> {
         record.seq = self.next_seq();
-        if was_open && record.is_terminal() {
-            self.change_account(&record.owner)?.open -= 1;
+        let ends = was_open && record.is_terminal();
+        self.charge(place, record, ends)?;
+        if ends {
             self.ledger.totals.open -= 1;
             self.ledger.shares.clear();
         }
@@ -365,7 +392,7 @@ impl<'a> Tx<'a> {
         self.execute(
             sql::UPDATE,
             params![
-                signed(ord),
+                signed(place.ord),
                 signed(record.seq),
                 at.phase,
                 at.not_before,
@@ -409,13 +436,14 @@ impl<'a> Tx<'a> {
     }
 
     /// Writes what a report may have changed and numbers the change; no index is touched.
-    pub(super) fn update_report(&mut self, ord: u64, record: &mut Record) -> Result<(), StoreError> {
+    pub(super) fn update_report(&mut self, place: row::Place, record: &mut Record) -> Result<(), StoreError> {
         record.seq = self.next_seq();
+        self.charge(place, record, false)?;
         let progress = record.progress.as_ref();
         self.execute(
             sql::UPDATE_REPORT,
             params![
-                signed(ord),
+                signed(place.ord),
                 signed(record.seq),
                 record.updated_at.unix_ms(),
                 progress.map(|progress| progress.value),
@@ -442,10 +470,11 @@ impl<'a> Tx<'a> {
     }
 
     /// Writes what may have changed of a task that had ended: nobody can see it, and it has no number.
-    pub(super) fn update_ended(&mut self, ord: u64, record: &Record) -> Result<(), StoreError> {
+    pub(super) fn update_ended(&mut self, place: row::Place, record: &Record) -> Result<(), StoreError> {
+        self.charge(place, record, false)?;
         let (at, undo) = (Standing::of(record), record.undo.as_ref());
         let values = params![
-            signed(ord),
+            signed(place.ord),
             at.not_before,
             at.lease_node,
             at.lease_until,
@@ -473,14 +502,21 @@ impl<'a> Tx<'a> {
     }
 
     /// Takes a finished task's payloads away; its id stays until `until`.
-    pub(super) fn erase(&mut self, ord: u64, record: &Record, until: Time) -> Result<(), StoreError> {
+    pub(super) fn erase(
+        &mut self,
+        place: row::Place,
+        record: &Record,
+        until: Time,
+    ) -> Result<(), StoreError> {
         if record.steps > 0 {
-            super::steps::remove(self, ord)?;
+            super::steps::remove(self, place.ord)?;
         }
         if record.parts > 0 {
-            super::parts::remove(self, ord)?;
+            super::parts::remove(self, place.ord)?;
         }
-        self.execute(sql::ERASE, params![signed(ord), until.unix_ms()]).map(drop)
+        let account = self.change_account(&record.owner)?;
+        account.task_bytes = account.task_bytes.saturating_sub(place.charged);
+        self.execute(sql::ERASE, params![signed(place.ord), until.unix_ms()]).map(drop)
     }
 
     /// Removes a tombstone.
@@ -568,14 +604,13 @@ impl<'a> Tx<'a> {
                         last: number(2)?,
                         event_bytes: number(3)?,
                         entries: number(4)?,
+                        task_bytes: number(5)?,
                         changed: false,
                     })
                 };
                 let found = self
                     .conn
-                    .prepare_cached(
-                        "SELECT open, retained, last, event_bytes, entries FROM accounts WHERE owner = ?1",
-                    )
+                    .prepare_cached(sql::ACCOUNT)
                     .and_then(|mut statement| statement.query_row([encode_owner(owner)], read).optional());
                 let account = found.map_err(|error| self.site.error("reading an owner's account", error))?;
                 Ok(entry.insert(account.unwrap_or_default()))
@@ -597,11 +632,10 @@ impl<'a> Tx<'a> {
             if account.is_empty() {
                 self.conn.prepare_cached("DELETE FROM accounts WHERE owner = ?1")?.execute([owner])?;
             } else {
-                let values =
-                    [account.open, account.retained, account.last, account.event_bytes, account.entries]
-                        .map(signed);
-                let [open, retained, last, event_bytes, entries] = values;
-                let values = params![owner, open, retained, last, event_bytes, entries];
+                let Account { open, retained, last, event_bytes, entries, task_bytes, .. } = *account;
+                let [open, retained, last, event_bytes, entries, task_bytes] =
+                    [open, retained, last, event_bytes, entries, task_bytes].map(signed);
+                let values = params![owner, open, retained, last, event_bytes, entries, task_bytes];
                 self.conn.prepare_cached(sql::PUT_ACCOUNT)?.execute(values)?;
             }
         }

@@ -147,6 +147,10 @@ pub trait Transfer: TaskStore + EventStore + Registry + Kept {
     /// Adds tasks as they are, behind the others: all of them or, if one is there already, none.
     fn take_tasks(&self, tasks: Vec<WholeTask>) -> StoreFuture<'_, ()>;
 
+    /// The owners that are charged for other bytes of tasks ([`Limits::max_task_bytes_per_owner`](crate::Limits)) than they have.
+    /// It looks at every task, and on Redis at no single moment: whatever is written meanwhile may show.
+    fn miscounted(&self) -> StoreFuture<'_, Vec<Miscount>>;
+
     /// Some entries behind this place, each with its place; none at the end.
     fn whole_entries(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeEntry)>>;
 
@@ -156,6 +160,33 @@ pub trait Transfer: TaskStore + EventStore + Registry + Kept {
     /// Adds events as they are behind those that are there, or behind [`begins_after`](WholeStream::begins_after) if there is no
     /// such stream; it is gone when it says. All of them or, if one would have another number, none.
     fn take_events(&self, stream: WholeStream, events: Vec<Event>) -> StoreFuture<'_, ()>;
+}
+
+/// An owner that is charged for other bytes of tasks than it has.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Miscount {
+    /// Who it is, or a digest of that where no more is kept.
+    pub owner: String,
+    /// For how many bytes it is charged.
+    pub charged: u64,
+    /// How many it has.
+    pub has: u64,
+}
+
+impl Miscount {
+    /// Of this owner.
+    #[must_use]
+    pub fn new(owner: impl Into<String>, charged: u64, has: u64) -> Self {
+        Self { owner: owner.into(), charged, has }
+    }
+}
+
+impl fmt::Display for Miscount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { owner, charged, has } = self;
+        write!(f, "owner {owner:?} is charged for {charged} bytes of tasks, and has {has}")
+    }
 }
 
 /// A store, and what it is called in marks and messages: without its password.
@@ -286,6 +317,7 @@ pub(crate) fn without_limits(mut settings: crate::Settings) -> crate::Settings {
         &mut limits.max_open_per_stranger,
         &mut limits.max_retained,
         &mut limits.max_retained_per_owner,
+        &mut limits.max_task_bytes_per_owner,
         &mut limits.max_entries,
         &mut limits.max_entries_per_owner,
         &mut limits.max_stream_events,

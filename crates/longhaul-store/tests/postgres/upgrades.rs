@@ -9,8 +9,8 @@ use std::{
 };
 
 use longhaul_store::{
-    Batch, Fingerprint, Json, Outcome, Postgres, PostgresOptions, Record, Scope, Start, Step, StepState,
-    StoreError, TaskId, TaskStore,
+    Batch, Fingerprint, Json, Outcome, Postgres, PostgresOptions, Quota, Record, Scope, Settings, Start,
+    Step, StepState, StoreError, TaskId, TaskStore, transfer::Transfer as _,
 };
 use tokio::task::JoinHandle;
 
@@ -23,11 +23,13 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What takes each version of the format back to the one before.
-const BACK: [&str; 3] = [
+const BACK: [&str; 4] = [
     "ALTER TABLE longhaul.tasks DROP COLUMN spells; DELETE FROM longhaul.migrations WHERE version > 1",
     "DROP INDEX longhaul.open_shares; ALTER TABLE longhaul.tasks DROP COLUMN share; \
         DELETE FROM longhaul.migrations WHERE version > 2",
     "ALTER TABLE longhaul.tasks DROP COLUMN host; DELETE FROM longhaul.migrations WHERE version > 3",
+    "ALTER TABLE longhaul.tasks DROP COLUMN charged; ALTER TABLE longhaul.accounts DROP COLUMN task_bytes; \
+        DELETE FROM longhaul.migrations WHERE version > 4",
 ];
 
 /// A database that was a store before there was a later format, and tasks in it.
@@ -190,6 +192,10 @@ async fn go_on_while_newer_ones_come(format: usize) {
         claimed.extend(some);
     }
     assert_eq!(claimed.iter().filter(|task| task.id.as_str().starts_with("old-")).count() as u64, made);
+    // And charged: what was there before, what they made, and what has become of it.
+    assert_eq!(store.miscounted().await.unwrap(), []);
+    let uncharged = "SELECT count(*) FROM longhaul.tasks WHERE charged IS NULL";
+    assert_eq!(run(&url, uncharged).unwrap(), ["0"]);
     let index = "SELECT 1 / count(*) FROM pg_index WHERE indexrelid = 'longhaul.open_shares'::regclass AND indisvalid";
     assert!(try_query(&url, index), "its index is whole");
 }
@@ -240,4 +246,42 @@ async fn a_change_that_was_broken_off_is_begun_again() {
     let index = "SELECT pg_get_indexdef('longhaul.open_shares'::regclass)";
     let index = run(&url, index).unwrap();
     assert!(index[0].contains("(share)"), "{index:?}");
+}
+
+#[tokio::test]
+async fn what_tasks_take_that_an_older_release_has_written_is_counted() {
+    let (url, kept) = of_format(4).await;
+    let store = open(url.clone()).await.unwrap();
+    let weighs: u64 = kept.iter().map(Record::weight).sum();
+    assert_eq!(run(&url, "SELECT task_bytes FROM longhaul.accounts").unwrap(), [weighs.to_string()]);
+    assert_eq!(store.miscounted().await.unwrap(), []);
+    query(&url, "UPDATE longhaul.accounts SET task_bytes = task_bytes + 1");
+    let wrong = store.miscounted().await.unwrap();
+    assert_eq!(
+        wrong.iter().map(|wrong| (wrong.charged, wrong.has)).collect::<Vec<_>>(),
+        [(weighs + 1, weighs)]
+    );
+}
+
+#[tokio::test]
+async fn a_task_that_an_older_release_removes_takes_no_room() {
+    let url = shared().database();
+    let mut settings = Settings::default();
+    settings.limits.max_task_bytes_per_owner = task("t").arguments.as_str().len() as u64 + 4;
+    let store = PostgresOptions::new().with_settings(settings).open(&url).await.unwrap();
+    store.create(task("old")).await.unwrap();
+    let refusal = store.create(task("new")).await.unwrap_err();
+    assert!(matches!(refusal, StoreError::Overloaded { what: Quota::TaskBytesPerOwner, .. }), "{refusal:?}");
+    // It knows nothing of what was charged for that.
+    query(
+        &url,
+        "DELETE FROM longhaul.tasks WHERE id = 'old'; UPDATE longhaul.accounts SET open = 0, retained = 0; \
+         UPDATE longhaul.totals SET open = 0, retained = 0",
+    );
+    assert_eq!(store.miscounted().await.unwrap().len(), 1);
+    // What takes a look at all tasks is not done for each who is refused.
+    until(async || store.create(task("new")).await.is_ok()).await;
+    assert_eq!(store.miscounted().await.unwrap(), []);
+    let refusal = store.create(task("next")).await.unwrap_err();
+    assert!(matches!(refusal, StoreError::Overloaded { what: Quota::TaskBytesPerOwner, .. }), "{refusal:?}");
 }

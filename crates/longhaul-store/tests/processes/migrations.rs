@@ -3,7 +3,9 @@
 
 use std::{fs, path::Path};
 
-use longhaul_store::{Batch, Json, Outcome, Owner, Scope, Sqlite, TaskId, TaskStore};
+use longhaul_store::{
+    Batch, Json, Outcome, Owner, Scope, Sqlite, TaskId, TaskStore, transfer::Transfer as _,
+};
 
 use super::{contents, node::Node};
 
@@ -61,6 +63,7 @@ async fn holds_everything(path: &Path) {
     for record in claimed {
         store.finish(&record.id, record.epoch, came_to.clone(), Batch::new()).await.unwrap();
     }
+    assert_eq!(store.miscounted().await.unwrap(), []);
     drop(store);
     let all = ["done", "held", "queued"].map(str::to_owned);
     assert_eq!(contents(path), (all.clone().into(), all.into()));

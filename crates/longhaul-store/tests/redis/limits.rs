@@ -5,9 +5,10 @@ use std::time::Duration;
 use longhaul_store::{
     Batch, Erasure, EventStore, Fingerprint, Json, NewTask, Outcome, Owner, Quota, Redis, RedisOptions,
     Scope, SeenStep, Settings, Share, Step, StepState, StoreError, Stream, TaskId, TaskStore,
+    transfer::Transfer as _,
 };
 
-use crate::rig::Server;
+use crate::{networked::until, rig::Server};
 
 fn large(name: &str) -> NewTask {
     let arguments = Json::parse(format!("\"{}\"", "x".repeat(500_000))).unwrap();
@@ -101,4 +102,37 @@ async fn steps_of_an_earlier_release_are_read_without_their_times() {
     assert_eq!(times, [(Some(made.created_at), None), (None, None)]);
     let seen = store.seen_steps(Scope::Operator, &made.id, 0, 10).await.unwrap().unwrap();
     assert_eq!(seen.steps, steps.iter().map(SeenStep::of).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn what_a_release_knows_nothing_of_is_charged_once_another_writes_it_and_takes_no_room_when_it_is_gone()
+{
+    let server = Server::start();
+    let mut settings = Settings::default();
+    settings.limits.max_task_bytes_per_owner = 2 * ("{}".len() + "null".len()) as u64;
+    let store = RedisOptions::new().with_settings(settings).open(&server.store()).await.unwrap();
+    let new = |name: &str| {
+        NewTask::new(TaskId::new(name).unwrap(), Owner::Anonymous, "build", Json::parse("{}").unwrap())
+    };
+    let first = store.create(new("first")).await.unwrap().into_record();
+    // As such a release makes one.
+    server.say(&["HDEL", "{t0}:task:first", "k"]);
+    server.say(&["DEL", "{t0}:task-bytes-of"]);
+    assert_eq!(store.miscounted().await.unwrap(), []);
+    store.create(new("second")).await.unwrap();
+    store.release(&first.id, first.epoch).await.unwrap();
+    assert_eq!(store.miscounted().await.unwrap(), []);
+    let full =
+        |refusal| matches!(refusal, Err(StoreError::Overloaded { what: Quota::TaskBytesPerOwner, .. }));
+    assert!(full(store.create(new("third")).await));
+    // As it removes one.
+    server.say(&["DEL", "{t0}:task:second"]);
+    for set in ["{t0}:tasks", "{t0}:open", "{t0}:tasks:\"Anonymous\"", "{t0}:open:\"Anonymous\""] {
+        assert!(server.ask(&["ZREM", set, "second"]).starts_with(":1"), "{set}");
+    }
+    assert_eq!(store.miscounted().await.unwrap().len(), 1);
+    // What takes a look at all tasks is not done for each who is refused.
+    until(async || store.create(new("third")).await.is_ok()).await;
+    assert_eq!(store.miscounted().await.unwrap(), []);
+    assert!(full(store.create(new("fourth")).await));
 }

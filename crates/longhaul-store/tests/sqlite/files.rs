@@ -8,7 +8,11 @@ use std::{
     task::{Context, Waker},
 };
 
-use longhaul_store::{Durability, Filter, Scope, Sqlite, SqliteOptions, StoreError, TaskStore};
+use longhaul_store::{
+    Batch, Durability, Filter, Fingerprint, Json, Outcome, Part, PartContent, Progress, Scope, Sqlite,
+    SqliteOptions, Step, StepState, StoreError, TaskStore,
+    transfer::{Miscount, Transfer as _},
+};
 
 use super::{
     create, get,
@@ -341,4 +345,51 @@ async fn a_file_system_that_is_read_only_is_named() {
     }
     disk.make_writable();
     assert_eq!(get(&open(&path), "t").await, Some(made));
+}
+
+#[tokio::test]
+async fn what_tasks_take_that_an_older_release_has_written_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tasks.db");
+    let store = open(&path);
+    let of = Fingerprint::new([1; Fingerprint::LEN]);
+    let learnt = StepState::learnt(Json::parse(format!("\"{}\"", "x".repeat(70_000))).unwrap());
+    let (open_one, ended, failed) =
+        (create(&store, "open").await, create(&store, "ended").await, create(&store, "failed").await);
+    let report = Batch::new()
+        .with_step(Step::new("s", of, learnt))
+        .with_part(Part::new("p", PartContent::Text("größer".into())))
+        .with_progress(Progress::new(1.0, None, Some("halb".into())))
+        .with_status_message("für Menschen");
+    for made in [&open_one, &ended] {
+        store.write(&made.id, made.epoch, report.clone()).await.unwrap();
+    }
+    let result = Outcome::result(Json::parse("{\"as\": \"ä\"}").unwrap(), false);
+    store.finish(&ended.id, ended.epoch, result, Batch::new()).await.unwrap();
+    let error = Outcome::error(-1, "schön", Some(Json::parse("[1]").unwrap()));
+    store.finish(&failed.id, failed.epoch, error, Batch::new()).await.unwrap();
+    let gone = create(&store, "gone").await;
+    store.request_cancel(Scope::Operator, &gone.id, None).await.unwrap();
+    store.erase(Scope::Operator, &gone.id).await.unwrap();
+    let mut weighs = 0;
+    for name in ["open", "ended", "failed"] {
+        weighs += get(&store, name).await.unwrap().weight();
+    }
+    drop(store);
+    let charged = |path: &Path| {
+        let conn = rusqlite::Connection::open(path).unwrap();
+        let charged: i64 = conn.query_row("SELECT task_bytes FROM accounts", [], |row| row.get(0)).unwrap();
+        charged.unsigned_abs()
+    };
+    assert_eq!(charged(&path), weighs);
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch("ALTER TABLE accounts DROP COLUMN task_bytes; PRAGMA user_version = 14").unwrap();
+    drop(conn);
+    let store = open(&path);
+    assert_eq!(store.miscounted().await.unwrap(), []);
+    drop(store);
+    assert_eq!(charged(&path), weighs);
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch("UPDATE accounts SET task_bytes = task_bytes + 1").unwrap();
+    assert_eq!(open(&path).miscounted().await.unwrap(), [Miscount::new("ann", weighs + 1, weighs)]);
 }
