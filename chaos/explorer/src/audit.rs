@@ -10,10 +10,11 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use longhaul_store::wrap::{Operation, Wrap};
-use longhaul_store::{Filter, Record, Scope, StoreError, StoreFuture, TaskId, TaskStore, Time};
+use longhaul_store::{Filter, Record, Scope, StoreError, StoreFuture, TaskId, Time};
 
 use crate::clock::Simulated;
 use crate::invariant::{History, brief};
+use crate::place::Observer;
 
 /// Looks at every task after every operation, by a node of its own, which never works.
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ pub(crate) struct Audit(Arc<Shared>);
 
 struct Shared {
     clock: Simulated,
-    observer: Arc<dyn TaskStore>,
+    observer: Observer,
     state: Mutex<State>,
 }
 
@@ -58,7 +59,7 @@ const KEPT: Duration = Duration::from_secs(60 * 60);
 const TOO_MANY: usize = 20_000;
 
 impl Audit {
-    pub(crate) fn new(observer: Arc<dyn TaskStore>, clock: Simulated) -> Self {
+    pub(crate) fn new(observer: Observer, clock: Simulated) -> Self {
         Self(Arc::new(Shared { clock, observer, state: Mutex::default() }))
     }
 
@@ -78,19 +79,19 @@ impl Audit {
     /// Every task that there is.
     pub(crate) fn tasks(&self) -> Vec<Record> {
         self.0.clock.passed();
-        at_once(self.0.observer.list(Scope::Operator, &Filter::all(), None, 1000)).unwrap().tasks
+        at_once(self.0.observer.store().list(Scope::Operator, &Filter::all(), None, 1000)).unwrap().tasks
     }
 
     /// A process begins, and with it its sweeps.
     pub(crate) fn begin(&self) {
-        let now = self.0.observer.now();
+        let now = self.0.observer.store().now();
         self.lock().sweeps.last = Some(now);
     }
 
     /// How much there is: open, and taking room.
     pub(crate) fn counts(&self) -> (u64, u64) {
         self.0.clock.passed();
-        let counts = at_once(self.0.observer.counts()).unwrap();
+        let counts = at_once(self.0.observer.store().counts()).unwrap();
         (counts.open, counts.retained)
     }
 
@@ -98,11 +99,14 @@ impl Audit {
         let tasks = self.tasks();
         let open = tasks.iter().filter(|task| !task.is_terminal()).count() as u64;
         let (counted, retained) = self.counts();
-        let now = self.0.observer.now();
+        let now = self.0.observer.store().now();
         if counted != open {
             self.complain(format!(
                 "I12: after {operation} {counted} tasks are counted as open, and {open} are"
             ));
+        }
+        for wrong in self.0.observer.miscounted() {
+            self.complain(format!("I12: after {operation} {wrong}"));
         }
         let fenced = error.is_some_and(StoreError::is_fenced);
         let mut state = self.lock();
@@ -197,7 +201,7 @@ impl fmt::Debug for Shared {
 }
 
 /// Does an operation of a store while nothing else happens: simulated time must not pass meanwhile.
-fn at_once<T>(doing: impl Future<Output = T>) -> T {
+pub(crate) fn at_once<T>(doing: impl Future<Output = T>) -> T {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

@@ -59,7 +59,7 @@ impl Fleet {
     pub(crate) fn new(scenario: &'static Scenario, kind: Kind, plan: &[Crash]) -> Self {
         let clock = Simulated::default();
         let place = Place::empty(kind, &clock);
-        let audit = Audit::new(place.join(), clock.clone());
+        let audit = Audit::new(place.observe(), clock.clone());
         Self {
             scenario,
             plan: plan.to_vec(),

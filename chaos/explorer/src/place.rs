@@ -3,8 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use longhaul_store::{Memory, Settings, TaskStore};
+use longhaul_store::{
+    Memory, Settings, Sqlite, TaskStore,
+    transfer::{Miscount, Transfer as _},
+};
 
+use crate::audit::at_once;
 use crate::clock::Simulated;
 
 /// A kind of store.
@@ -43,12 +47,43 @@ impl Place {
 
     /// A node of its own, dead when dropped.
     pub(crate) fn join(&self) -> Arc<dyn TaskStore> {
+        match self.observe() {
+            Observer::Memory(memory) => memory,
+            Observer::Sqlite(file) => file,
+        }
+    }
+
+    /// The same, which can be asked whether its figures are right.
+    pub(crate) fn observe(&self) -> Observer {
         match self {
-            Self::Memory(memory) => Arc::new(memory.another_node()),
+            Self::Memory(memory) => Observer::Memory(Arc::new(memory.another_node())),
             Self::File(folder, clock) => {
                 let options = longhaul_store::SqliteOptions::new().with_clock(Arc::new(clock.clone()));
-                Arc::new(options.open(folder.path().join("tasks.db")).unwrap())
+                Observer::Sqlite(Arc::new(options.open(folder.path().join("tasks.db")).unwrap()))
             }
+        }
+    }
+}
+
+/// A node that never works.
+pub(crate) enum Observer {
+    Memory(Arc<Memory>),
+    Sqlite(Arc<Sqlite>),
+}
+
+impl Observer {
+    pub(crate) fn store(&self) -> &dyn TaskStore {
+        match self {
+            Self::Memory(memory) => &**memory,
+            Self::Sqlite(file) => &**file,
+        }
+    }
+
+    /// The owners that are charged for other bytes of tasks than they have.
+    pub(crate) fn miscounted(&self) -> Vec<Miscount> {
+        match self {
+            Self::Memory(memory) => memory.miscounted(),
+            Self::Sqlite(file) => at_once(file.miscounted()).unwrap(),
         }
     }
 }

@@ -299,6 +299,7 @@ fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
     broken.extend(all(&mut observers, &|number, era| world.clients(era)[number % plan.processes].clone()));
     let store = Sqlite::open(place.store()).context("the store cannot be opened beside the nodes")?;
     let rest = watch::rest(&store, PATIENCE)?;
+    broken.extend(watch::miscounted(&store)?.into_iter().map(|wrong| format!("I12: {wrong}")));
     servers.iter_mut().try_for_each(|server| killer::end(world, server))?;
     // And once more when all of them were killed.
     let server = killer::start(world, place)?;

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
+use longhaul_store::transfer::{Miscount, Transfer};
 use longhaul_store::{
     Cursor, Epoch, Filter, Page, Phase, Record, Scope, StoreError, TaskId, TaskStore, Time,
 };
@@ -108,6 +109,11 @@ pub(super) fn rest(store: &dyn TaskStore, patience: Duration) -> Result<Rest> {
         }
         thread::sleep(LOOK);
     }
+}
+
+/// The owners that are charged for other bytes of tasks than they have.
+pub(super) fn miscounted(store: &dyn Transfer) -> Result<Vec<Miscount>> {
+    Ok(runtime()?.block_on(store.miscounted())?)
 }
 
 /// What SQLite says of the file once nobody has it open, and how many rows there are, forgotten ones too: all, those of

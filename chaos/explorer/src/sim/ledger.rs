@@ -132,6 +132,8 @@ impl Ledger {
                 .push(format!("I12: after {operation} {counted} tasks are counted as open, and {open} are"));
         }
         drop(state);
+        let wrong = self.0.observer.miscounted().into_iter();
+        broken.extend(wrong.map(|wrong| format!("I12: after {operation} {wrong}")));
         if changed {
             self.0.executor.stir();
         }

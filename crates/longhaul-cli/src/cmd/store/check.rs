@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use longhaul::store::{Filter, Page, Record, Scope, StoreError, TaskId, TaskStore};
 use longhaul::tasks::machine::has_witness;
+use longhaul_store::transfer::Transfer;
 use longhaul_store::{Format, Sqlite, SqliteOptions};
 use serde_json::{Value, json};
 
@@ -32,7 +33,7 @@ pub(super) async fn run(which: &Which) -> Outcome {
         let next = format!("longhaul store migrate {}", which.store);
         return Err(Failure::new(Exit::Failed, code, format!("{}: {what}", which.store)).next(next));
     }
-    let (store, durability): (Arc<dyn TaskStore>, String) = match &kept {
+    let (store, durability): (Arc<dyn Transfer>, String) = match &kept {
         Kept::File(path) => {
             let store = SqliteOptions::new().open_to_read(path)?;
             let durability = store.durability().to_string();
@@ -50,6 +51,7 @@ pub(super) async fn run(which: &Which) -> Outcome {
         }
     };
     findings.look(&*store).await?;
+    findings.weigh(&*store).await?;
     findings.show(which, format, &durability)
 }
 
@@ -130,6 +132,24 @@ impl Findings {
         self.open = counted;
         if said != counted {
             self.problem(None, format!("it says that {said} tasks are open, and {counted} can be read"));
+        }
+        Ok(())
+    }
+
+    /// Holds what owners are charged for their tasks against what these take.
+    async fn weigh(&mut self, store: &dyn Transfer) -> Result<(), StoreError> {
+        let mut wrong = Vec::new();
+        for look in 0..COUNTS {
+            if look > 0 {
+                tokio::time::sleep(PAUSE).await;
+            }
+            wrong = store.miscounted().await?;
+            if wrong.is_empty() {
+                break;
+            }
+        }
+        for found in wrong {
+            self.problem(None, found.to_string());
         }
         Ok(())
     }
