@@ -67,7 +67,7 @@ impl Core {
             (None, Some(session)) => {
                 (caller.capabilities, caller.log_level) =
                     (session.capabilities.clone(), Some(session.log_level));
-                caller.client_name = Some(session.client_info.name.as_str().into());
+                caller = caller.with_client(&session.client_info);
             }
             (None, None) => {}
         }

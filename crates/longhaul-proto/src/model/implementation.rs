@@ -1,5 +1,7 @@
 //! Who a client or server says it is.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::icon::Icon;
@@ -32,6 +34,27 @@ impl Implementation {
     /// An implementation with a name and a version.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self { name: name.into(), version: version.into(), ..Self::default() }
+    }
+
+    /// What a peer says of itself in this text, by name and version, neither longer than an error repeats of anything; `None`
+    /// where it says so wrongly.
+    ///
+    /// ```
+    /// use longhaul_proto::model::Implementation;
+    /// let said = r#"{"name": "caller", "version": "2.1", "description": "It calls."}"#;
+    /// assert_eq!(Implementation::said(said), Some(Implementation::new("caller", "2.1")));
+    /// assert_eq!(Implementation::said(r#"{"version": "2.1"}"#), None);
+    /// ```
+    pub fn said(text: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Said<'s> {
+            #[serde(borrow)]
+            name: Cow<'s, str>,
+            #[serde(borrow)]
+            version: Cow<'s, str>,
+        }
+        let said: Said<'_> = serde_json::from_str(text).ok()?;
+        Some(Self::new(clip(&said.name), clip(&said.version)))
     }
 
     /// What is kept of a peer's for as long as its session lasts: its names and version, none longer than an error

@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::capability::ClientCapabilities;
-use super::implementation::Implementation;
 use super::logging::LoggingLevel;
 use super::trace_parent::TraceParent;
-use crate::jsonrpc::{ErrorObject, ProgressToken, Text, clip};
+use crate::jsonrpc::{ErrorObject, ProgressToken, Text};
 
 /// Named values attached to a result, kept in the order they were added.
 #[derive(Clone, Debug, Default)]
@@ -113,7 +112,7 @@ pub struct RequestMeta<'a> {
     pub idempotency_key: Option<Cow<'a, str>>,
     /// Which trace of the caller's it belongs to.
     pub trace_parent: Option<TraceParent>,
-    /// Who the caller says it is (modern era), unread: see [`client`](Self::client).
+    /// Who the caller says it is (modern era), unread: see [`Implementation::said`](super::Implementation::said).
     pub client_info: Option<&'a RawValue>,
 }
 
@@ -132,21 +131,6 @@ pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotencyKey";
 pub const DURABLE_TASKS: &str = "dev.longhaul/durable-tasks";
 
 impl<'a> RequestMeta<'a> {
-    /// Who the caller says it is, by name and version, neither longer than an error repeats of anything; `None` where it does not
-    /// say, or says it wrongly, which is no reason to refuse the request.
-    pub fn client(&self) -> Option<Implementation> {
-        // Each call is read for it, so no more than is kept.
-        #[derive(Deserialize)]
-        struct Said<'s> {
-            #[serde(borrow)]
-            name: Cow<'s, str>,
-            #[serde(borrow)]
-            version: Cow<'s, str>,
-        }
-        let said: Said<'_> = serde_json::from_str(self.client_info?.get()).ok()?;
-        Some(Implementation::new(clip(&said.name), clip(&said.version)))
-    }
-
     /// Takes up the key that a transport says beside the message.
     ///
     /// # Errors

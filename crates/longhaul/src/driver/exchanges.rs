@@ -5,7 +5,6 @@
 //! again whether anybody still wants the answer.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use longhaul_proto::connection::{Serial, ServerConnection, Session};
 use longhaul_proto::dialect::{Dialect, InitializeParams};
@@ -16,7 +15,7 @@ use tokio::task::AbortHandle;
 
 #[cfg(feature = "http")]
 use super::saved::{self, Saved};
-use crate::server::{CallCanceller, Caller, Dispatcher, Exchange, Kept, Line};
+use crate::server::{CallCanceller, Caller, Client, Dispatcher, Exchange, Kept, Line};
 use crate::wire;
 
 /// What is open between the server and one client.
@@ -24,8 +23,8 @@ use crate::wire;
 pub(crate) struct Exchanges {
     connection: ServerConnection,
     running: HashMap<Serial, Running>,
-    /// What the client of the session calls itself, and its version.
-    client: Option<(Arc<str>, Arc<str>)>,
+    /// Who the client of the session says it is.
+    client: Client,
     /// How to ask the client of the session.
     line: Option<Line>,
     /// The client is gone: what runs on has nobody to answer.
@@ -57,7 +56,7 @@ impl Exchanges {
         let connection = ServerConnection::new(max_open)
             .with_own_methods(dispatcher.own_methods())
             .with_drafted_tasks(dispatcher.has_drafted_tasks());
-        Self { connection, running: HashMap::new(), client: None, line: None, closed: false }
+        Self { connection, running: HashMap::new(), client: Client::Unknown, line: None, closed: false }
     }
 
     /// A client without a session, in the revision its version header names.
@@ -142,12 +141,7 @@ impl Exchanges {
             let _ = self.connection.handle_answered(&request.id, admitted.serial);
         })?;
         wire::asked(dialect, Some(&request.id), &request.method, request.params.as_str());
-        let mut caller = self.introduce(caller, &meta);
-        if admitted.method == Method::CallTool
-            && let Some(client) = meta.client()
-        {
-            caller.introduce(&client);
-        }
+        let caller = self.introduce(caller, admitted.method, &meta);
         let mut exchange = Exchange::new(&request.id, dialect, admitted.method, &request.params, caller);
         exchange.name = &request.method;
         exchange.progress_token = meta.progress_token;
@@ -253,23 +247,23 @@ impl Exchanges {
     fn begin(&mut self, handshake: InitializeParams) -> Result<&'static Dialect, ErrorObject> {
         let session = self.connection.handle_initialize(handshake)?;
         self.line = Some(Line::new());
-        let client = &session.client_info;
-        self.client = Some((client.name.as_str().into(), client.version.as_str().into()));
+        self.client = Client::of_session(&session.client_info);
         Ok(session.dialect)
     }
 
     /// Who asks: what the request itself declares, else what its session did.
-    fn introduce(&self, mut caller: Caller, meta: &RequestMeta<'_>) -> Caller {
+    fn introduce(&self, mut caller: Caller, method: Method, meta: &RequestMeta<'_>) -> Caller {
         caller.trace_parent = meta.trace_parent;
         match (meta.client_capabilities.clone(), self.session()) {
             (Some(capabilities), _) => {
                 caller.capabilities = capabilities;
                 caller.log_level = meta.log_level;
+                caller.client = Client::of_request(method, meta);
             }
             (None, Some(session)) => {
                 caller.capabilities = session.capabilities.clone();
                 caller.log_level = Some(session.log_level);
-                (caller.client_name, caller.client_version) = self.client.clone().unzip();
+                caller.client.clone_from(&self.client);
                 caller.line.clone_from(&self.line);
             }
             (None, None) => {}

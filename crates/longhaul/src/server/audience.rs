@@ -25,7 +25,7 @@ impl Audience {
         let takes = if dialect.has_tasks_extension() {
             caller.capabilities.extensions.tasks
         } else {
-            caller.client_name.as_deref().is_some_and(|name| DRIVE_TASKS.contains(&name))
+            caller.client().is_some_and(|client| DRIVE_TASKS.contains(&client.name.as_str()))
         };
         if takes { Self::TakesTasks } else { Self::Waits }
     }

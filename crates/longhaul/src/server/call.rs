@@ -381,7 +381,7 @@ impl Begin<'_> {
             }
         };
         let mut call = Call::new(cx.caller().owner(), Arc::clone(&self.tool.name), stored, work);
-        (call.share, call.client) = (cx.caller().share(), cx.caller().client());
+        (call.share, call.client) = (cx.caller().share(), cx.caller().client_line());
         self.lay_out(&mut call);
         if call.once.is_none() {
             // A state that was brought makes one task, however often it is.

@@ -3,6 +3,7 @@
 //! The answer of a call that is ready at the first poll is written where the caller wants it, without a
 //! spawn or a channel. A call that is not comes back as a future, for the transport to run.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,6 +23,7 @@ use super::ask::{Desk, Line};
 use super::audience::Audience;
 use super::calls::Calls;
 use super::changes::Changes;
+use super::client::Client;
 use super::completion::complete;
 use super::fleet_rates::{self, Taken, What};
 use super::grant::Grant;
@@ -139,12 +141,10 @@ pub struct Caller {
     pub capabilities: ClientCapabilities,
     /// The least severe log message it wants; `None` for none.
     pub log_level: Option<LoggingLevel>,
-    /// What it calls itself: in its session, or with a call.
-    pub client_name: Option<Arc<str>>,
-    /// Its version, as it says itself.
-    pub client_version: Option<Arc<str>>,
     /// Which trace of its own the request belongs to.
     pub trace_parent: Option<TraceParent>,
+    /// Who its client says it is.
+    pub(crate) client: Client,
     /// How to ask it, in a session.
     pub(crate) line: Option<Line>,
     /// Where it asks from.
@@ -166,24 +166,38 @@ pub(crate) enum Origin {
 }
 
 impl Caller {
-    /// Notes who its client says it is.
-    pub(crate) fn introduce(&mut self, client: &Implementation) {
-        self.client_name = Some(client.name.as_str().into());
-        self.client_version = Some(client.version.as_str().into());
-    }
-
-    /// Its client in a line, if that has said who it is.
-    pub(crate) fn client(&self) -> Option<Arc<str>> {
-        let name = self.client_name.as_deref().filter(|name| !name.is_empty())?;
-        match self.client_version.as_deref().filter(|version| !version.is_empty()) {
-            Some(version) => Some(format!("{name} {version}").into()),
-            None => Some(name.into()),
-        }
-    }
-
     /// A caller who has declared nothing yet.
     pub fn new(principal: Option<Principal>) -> Self {
         Self { principal, ..Self::default() }
+    }
+
+    /// The same, whose client says that it is this one: by name and version, which is all that is kept of it.
+    #[must_use]
+    pub fn with_client(self, client: &Implementation) -> Self {
+        Self { client: Client::of_session(client), ..self }
+    }
+
+    /// Who its client says it is, by name and version: in its session, or with a call, which is read for it each time.
+    /// `None` where it does not say, or says it wrongly, which is no reason to refuse a call.
+    ///
+    /// ```
+    /// use longhaul::proto::model::Implementation;
+    /// use longhaul::server::Caller;
+    /// let caller = Caller::new(None).with_client(&Implementation::new("caller", "2.1"));
+    /// assert_eq!(caller.client().map(|client| client.name.clone()).as_deref(), Some("caller"));
+    /// ```
+    pub fn client(&self) -> Option<Cow<'_, Implementation>> {
+        self.client.read()
+    }
+
+    /// The same in a line.
+    pub(crate) fn client_line(&self) -> Option<Arc<str>> {
+        let client = self.client()?;
+        match (client.name.as_str(), client.version.as_str()) {
+            ("", _) => None,
+            (name, "") => Some(name.into()),
+            (name, version) => Some(format!("{name} {version}").into()),
+        }
     }
 
     /// To whom its tasks belong.

@@ -15,6 +15,7 @@ mod caught;
 mod changes;
 mod checkpoint;
 mod child;
+mod client;
 mod companion;
 mod completion;
 mod context;
@@ -99,6 +100,7 @@ pub use catalogue::{Catalogue, ChangeError, Offered};
 pub(crate) use changes::{Elsewhere, News};
 pub use checkpoint::Checkpoint;
 pub use child::{Child, ChildError, SpawnCall, SpawnError};
+pub(crate) use client::Client;
 pub use completion::{IntoCompletion, Typed};
 pub use context::Cx;
 #[cfg(feature = "http")]

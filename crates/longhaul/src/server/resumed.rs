@@ -5,7 +5,9 @@ use std::future::ready;
 use std::sync::Arc;
 
 use longhaul_proto::dialect::{Dialect, Revision};
-use longhaul_proto::model::{ClientCapabilities, Elicitation, InputKind, Sampling, TraceParent};
+use longhaul_proto::model::{
+    ClientCapabilities, Elicitation, Implementation, InputKind, Sampling, TraceParent,
+};
 use longhaul_tasks::environment::BoxFuture;
 use longhaul_tasks::key;
 use longhaul_tasks::report::Reporter;
@@ -84,7 +86,7 @@ impl Written {
             askable: Vec::new(),
             scopes: cx.grant().and_then(Grant::scopes).map(Scopes::to_string),
             claims: cx.grant().map(|grant| grant.claims().clone()),
-            client: caller.client_name.as_deref().map(str::to_owned),
+            client: caller.client().map(|client| client.into_owned().name),
             trace: caller.trace_parent,
         }
     }
@@ -100,10 +102,13 @@ impl Written {
         capabilities.roots = self.roots;
         capabilities.extensions.tasks = self.tasks;
         let mut caller = Caller::new(principal);
+        if let Some(name) = self.client {
+            caller = caller.with_client(&Implementation::new(name, ""));
+        }
         caller.grant = self.claims.map(|claims| {
             Arc::new(Grant::new(self.scopes.and_then(|scopes| Scopes::parse(&scopes).ok()), claims))
         });
-        (caller.capabilities, caller.client_name) = (capabilities, self.client.map(Arc::from));
+        caller.capabilities = capabilities;
         caller.trace_parent = self.trace;
         caller
     }

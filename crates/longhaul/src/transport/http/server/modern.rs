@@ -13,7 +13,7 @@ use super::answer::{Reply, Sent, Source, answer_with, events, json, refusal, sta
 use super::head::Head;
 use super::waiting::Standing;
 use super::{Endpoint, Place};
-use crate::server::{Answered, Caller, Dispatched, Exchange, Outlet, Principal};
+use crate::server::{Answered, Caller, Client, Dispatched, Exchange, Outlet, Principal};
 use crate::wire;
 
 pub(super) fn answer<'a>(
@@ -83,11 +83,7 @@ fn start(
     let method = dialect.request(&request.method).or_else(own);
     let method = method.ok_or_else(|| ErrorObject::method_not_found(&request.method))?;
     wire::asked(dialect, Some(&request.id), &request.method, request.params.as_str());
-    if method == Method::CallTool
-        && let Some(client) = meta.client()
-    {
-        caller.introduce(&client);
-    }
+    caller.client = Client::of_request(method, &meta);
     caller.capabilities = meta.client_capabilities.unwrap_or_default();
     caller.log_level = meta.log_level;
     caller.trace_parent = meta.trace_parent;
