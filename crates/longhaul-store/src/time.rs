@@ -1,6 +1,6 @@
 //! The store's time: one line of milliseconds that never runs backwards.
 
-use std::{fmt, time::Duration};
+use std::{fmt, ops::Range, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -56,20 +56,23 @@ impl Time {
         let Self(at) = self.clamp(Self::FIRST_WRITTEN, Self::LAST_WRITTEN);
         let (year, month, day) = date(at.div_euclid(DAY));
         let ms = at.rem_euclid(DAY);
-        let mut text = String::with_capacity("0000-00-00T00:00:00.000Z".len());
-        // A look at a task writes two of these: `format!` would be a twentieth of what it takes.
-        let mut put = |number: i64, digits: &[i64], end: char| {
-            text.extend(digits.iter().map(|digit| char::from(b'0' + (number / digit % 10) as u8)));
-            text.push(end);
+        // A look at a task writes two of these: `format!` would be a twentieth of what it takes, and characters one by one
+        // a thirtieth.
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let mut put = |place: Range<usize>, mut number: i64| {
+            for digit in text[place].iter_mut().rev() {
+                *digit = b'0' + (number % 10) as u8;
+                number /= 10;
+            }
         };
-        put(year, &[1000, 100, 10, 1], '-');
-        put(month, &[10, 1], '-');
-        put(day, &[10, 1], 'T');
-        put(ms / 3_600_000, &[10, 1], ':');
-        put(ms / 60_000 % 60, &[10, 1], ':');
-        put(ms / 1000 % 60, &[10, 1], '.');
-        put(ms % 1000, &[100, 10, 1], 'Z');
-        text
+        put(0..4, year);
+        put(5..7, month);
+        put(8..10, day);
+        put(11..13, ms / 3_600_000);
+        put(14..16, ms / 60_000 % 60);
+        put(17..19, ms / 1000 % 60);
+        put(20..23, ms % 1000);
+        str::from_utf8(&text).expect("digits and what is between them are text").to_owned()
     }
 }
 

@@ -137,7 +137,6 @@ const MESSAGE: usize = 200;
 
 /// What to say of where the task stands; of a failure, why: some clients show nothing else.
 fn message(record: &Record) -> Option<String> {
-    let clip = |text: &str| text.chars().take(MESSAGE).collect::<String>();
     match &record.phase {
         Phase::Done(Outcome::Error { message, .. }) => Some(clip(message)),
         Phase::Done(Outcome::Lost { reason }) => Some(clip(&lost(reason))),
@@ -151,6 +150,13 @@ fn message(record: &Record) -> Option<String> {
         }
         _ => record.status_message.as_deref().map(clip),
     }
+}
+
+fn clip(text: &str) -> String {
+    // Most are so short that nobody need count their characters.
+    let longer = text.len() > MESSAGE;
+    let end = longer.then(|| text.char_indices().nth(MESSAGE)).flatten();
+    end.map_or(text, |(end, _)| &text[..end]).to_owned()
 }
 
 /// How long the task is kept, counted from its creation as the wire does; `None` while that is open.

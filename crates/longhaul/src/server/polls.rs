@@ -247,10 +247,7 @@ impl Known {
             self.askers.retain(|_, account| !account.is_whole(polls, now));
             self.sweep_at = SWEEP.max(2 * self.askers.len());
         }
-        if !self.askers.contains_key(asker) {
-            self.askers.insert(asker.clone(), Account::new(polls, now));
-        }
-        let account = self.askers.get_mut(asker).expect("it has just been put there");
+        let account = self.askers.entry(asker.clone()).or_insert_with(|| Account::new(polls, now));
         (account, &mut self.in_all)
     }
 }
