@@ -1,5 +1,7 @@
 //! Versions of tools, and which of them a node runs: a task is claimed only by who can go on where it was.
 
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+use std::borrow::Cow;
 use std::{
     fmt,
     str::FromStr,
@@ -43,6 +45,15 @@ impl ToolVersion {
         let missing = if numbers { 2_usize.saturating_sub(version.matches('.').count()) } else { 0 };
         let whole = format!("{version}{}", ".0".repeat(missing));
         Version::parse(&whole).map(|version| Self(Arc::new(version))).map_err(|error| invalid(&error))
+    }
+}
+
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+impl ToolVersion {
+    /// As a row keeps it.
+    pub(crate) fn text(&self) -> Cow<'static, str> {
+        // Most tools have none, and to write one costs as much as to write a date.
+        if *self == Self::default() { NONE.into() } else { self.to_string().into() }
     }
 }
 

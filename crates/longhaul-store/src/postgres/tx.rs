@@ -196,7 +196,7 @@ impl Tx {
         let place = Place::made(seq, nth, record);
         let at = Standing::of(record);
         let (retention, retention_ms) = row::encode_retention(record.retention);
-        let (version, parent) = (record.version.to_string(), record.parent.as_ref());
+        let (version, parent) = (record.version.text(), record.parent.as_ref());
         let values = [
             Value::count(seq),
             Value::text(record.id.as_str()),

@@ -115,7 +115,7 @@ impl Row {
     /// What never changes of it.
     pub(super) fn lasting(&self) -> Vec<Vec<u8>> {
         let record = &self.record;
-        let version = record.version.to_string();
+        let version = record.version.text();
         let fields = [
             (CLAIMED_BY[0], &*record.tool),
             (CLAIMED_BY[1], &*version),

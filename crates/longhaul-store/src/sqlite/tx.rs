@@ -340,7 +340,7 @@ impl<'a> Tx<'a> {
                 signed(record.questions.len() as u64),
                 record.steps,
                 signed(record.step_bytes),
-                record.version.to_string(),
+                record.version.text(),
                 record.owed,
                 record.parent.as_ref().map(|parent| parent.task.as_str()),
                 record.parent.as_ref().map(|parent| &*parent.step),
