@@ -22,8 +22,6 @@ use crate::StoreError;
 #[derive(Debug)]
 pub(super) struct WriterLock {
     shared: Arc<Shared>,
-    /// `None` only while being dropped.
-    waiting: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
@@ -45,6 +43,8 @@ struct State {
     /// How the waiting ended.
     got: Option<Result<(), String>>,
     closed: bool,
+    /// The waiting thread, from when there was first something to wait for: most stores have one process.
+    waiting: Option<JoinHandle<()>>,
 }
 
 impl WriterLock {
@@ -52,13 +52,7 @@ impl WriterLock {
         let file = private(OpenOptions::new().create(true).truncate(false).read(true).write(true))
             .open(&path)
             .map_err(|error| io_error(&path, "opening the writers' lock file", error))?;
-        let shared = Arc::new(Shared { path, file, state: Mutex::default(), changed: Condvar::new() });
-        let waiting = shared.clone();
-        let waiting = thread::Builder::new()
-            .name("longhaul-store-turn".to_owned())
-            .spawn(move || waiting.wait_in_turn())
-            .map_err(|error| io_error(&shared.path, "starting a thread", error))?;
-        Ok(Self { shared, waiting: Some(waiting) })
+        Ok(Self { shared: Arc::new(Shared { path, file, state: Mutex::default(), changed: Condvar::new() }) })
     }
 
     /// Takes the turn, waiting at most `timeout` for it.
@@ -68,9 +62,13 @@ impl WriterLock {
         if !state.asked {
             match file_lock::try_lock(&shared.file) {
                 Ok(true) => return Ok(Turn(shared)),
-                Ok(false) => state.asked = true,
+                Ok(false) => {}
                 Err(error) => return Err(io_error(&shared.path, "locking the writers' lock file", error)),
             }
+            if state.waiting.is_none() {
+                state.waiting = Some(self.start_waiting()?);
+            }
+            state.asked = true;
         }
         state.wanted = true;
         shared.changed.notify_all();
@@ -92,17 +90,25 @@ impl WriterLock {
             }
         }
     }
+
+    fn start_waiting(&self) -> Result<JoinHandle<()>, StoreError> {
+        let waiting = self.shared.clone();
+        thread::Builder::new()
+            .name("longhaul-store-turn".to_owned())
+            .spawn(move || waiting.wait_in_turn())
+            .map_err(|error| io_error(&self.shared.path, "starting a thread", error))
+    }
 }
 
 impl Drop for WriterLock {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.closed = true;
-        let stuck = state.asked;
+        let (stuck, waiting) = (state.asked, state.waiting.take());
         drop(state);
         self.shared.changed.notify_all();
         // A thread that waits for another process's lock ends when it gets it, and gives it back.
-        if let Some(waiting) = self.waiting.take()
+        if let Some(waiting) = waiting
             && !stuck
             && waiting.join().is_err()
         {
