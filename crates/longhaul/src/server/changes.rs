@@ -162,8 +162,9 @@ impl Changes {
             let sessions: Vec<_> = state.sessions.values().filter_map(|session| session.told(news)).collect();
             (sessions, state.listeners.values().cloned().collect::<Vec<_>>())
         };
-        for (push, messages) in sessions {
-            messages.into_iter().for_each(|message| push.push(message));
+        for ToTell { push, lists, updated } in sessions {
+            lists.into_iter().for_each(|message| push.push_here(message));
+            updated.into_iter().for_each(|message| push.push(message));
         }
         for inbox in inboxes {
             inbox.put(news);
@@ -289,12 +290,23 @@ impl State {
 }
 
 /// What a session is told, and how.
-type ToTell = (Arc<dyn Push>, Vec<Vec<u8>>);
+struct ToTell {
+    push: Arc<dyn Push>,
+    /// Which lists have changed, of which it is told at every node that has it.
+    lists: Vec<Vec<u8>>,
+    /// Which resources have, as far as it watches them here: at another it may not, or not yet.
+    updated: Vec<Vec<u8>>,
+}
 
 impl Session {
     fn told(&self, news: &News) -> Option<ToTell> {
-        let messages = news.messages(self.dialect, |uri| self.watched.contains_key(uri), |_| ());
-        if messages.is_empty() { None } else { Some((self.push.upgrade()?, messages)) }
+        let lists: Vec<_> = news.lists(self.dialect, |_| ()).collect();
+        let updated: Vec<_> =
+            news.updated(self.dialect, |uri| self.watched.contains_key(uri), |_| ()).collect();
+        if lists.is_empty() && updated.is_empty() {
+            return None;
+        }
+        Some(ToTell { push: self.push.upgrade()?, lists, updated })
     }
 }
 
@@ -333,21 +345,39 @@ impl News {
         watches: impl Fn(&str) -> bool,
         mark: impl Fn(&mut ObjectWriter<'_>),
     ) -> Vec<Vec<u8>> {
+        self.lists(dialect, &mark).chain(self.updated(dialect, watches, &mark)).collect()
+    }
+
+    /// Those that say which lists have changed.
+    fn lists(
+        &self,
+        dialect: &Dialect,
+        mark: impl Fn(&mut ObjectWriter<'_>),
+    ) -> impl Iterator<Item = Vec<u8>> {
         let lists = [
             (self.tools, Notice::ToolsChanged),
             (self.prompts, Notice::PromptsChanged),
             (self.resources, Notice::ResourcesChanged),
         ];
         let lists = lists.into_iter().filter(|(changed, _)| *changed);
-        let lists = lists
-            .filter_map(|(_, notice)| wire::notification(By::Server, dialect, notice, |params| mark(params)));
-        let updated = self.uris.iter().filter(|uri| watches(uri)).filter_map(|uri| {
+        lists.filter_map(move |(_, notice)| {
+            wire::notification(By::Server, dialect, notice, |params| mark(params))
+        })
+    }
+
+    /// Those that say which resources have.
+    fn updated(
+        &self,
+        dialect: &Dialect,
+        watches: impl Fn(&str) -> bool,
+        mark: impl Fn(&mut ObjectWriter<'_>),
+    ) -> impl Iterator<Item = Vec<u8>> {
+        self.uris.iter().filter(move |uri| watches(uri)).filter_map(move |uri| {
             wire::notification(By::Server, dialect, Notice::ResourceUpdated, |params| {
                 params.field("uri", uri);
                 mark(params);
             })
-        });
-        lists.chain(updated).collect()
+        })
     }
 }
 

@@ -72,6 +72,11 @@ pub trait Push: fmt::Debug + Send + Sync + 'static {
     /// Sends a message if there is room for it. One that is not sent is lost: nobody may rely on it.
     fn push(&self, message: Vec<u8>);
 
+    /// The same of what every server that knows the client has for it: none needs to hear of it by another.
+    fn push_here(&self, message: Vec<u8>) {
+        self.push(message);
+    }
+
     /// Whether a client is there. Unless it is said otherwise, nobody knows.
     fn reach(&self) -> Reach {
         Reach::Away
