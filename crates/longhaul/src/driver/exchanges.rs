@@ -14,7 +14,7 @@ use longhaul_proto::model::RequestMeta;
 use tokio::task::AbortHandle;
 
 #[cfg(feature = "http")]
-use super::saved::{self, Saved};
+use super::saved::{self, Saved, Watched};
 use crate::server::{CallCanceller, Caller, Client, Dispatcher, Exchange, Kept, Line};
 use crate::wire;
 
@@ -77,16 +77,16 @@ impl Exchanges {
     ) -> Option<(Self, Vec<String>)> {
         let mut this = Self::new(dispatcher, max_open);
         let mut saved = Saved::read(saved)?;
-        let (log_level, watched) = (saved.log_level, std::mem::take(&mut saved.watched));
+        let (log_level, watched) = (saved.log_level, saved.take_watched());
         this.begin(saved.into_handshake()).ok()?;
         this.connection.handle_log_level(log_level);
-        Some((this, watched))
+        Some((this, watched.uris))
     }
 
     /// The resources that a session watches that was [kept](Self::saved) so.
     #[cfg(feature = "http")]
-    pub(crate) fn watched(saved: &[u8]) -> Option<Vec<String>> {
-        Some(Saved::read(saved)?.watched)
+    pub(crate) fn watched(saved: &[u8]) -> Option<Watched> {
+        Some(Saved::read(saved)?.take_watched())
     }
 
     /// What another process needs to go on with the session, which watches these resources.

@@ -18,7 +18,7 @@ use super::board::Word;
 use super::head::Head;
 use super::notes::Note;
 use super::route::{SESSION_ID, not_allowed};
-use super::session::{Session, StreamCarrier};
+use super::session::{Session, StreamCarrier, Watch};
 use super::shared::too_often;
 use super::stream::{Begun, GoOn, Stream};
 use super::{Endpoint, RETRY_AFTER};
@@ -76,10 +76,14 @@ pub(super) fn answer<'a>(
         && let Some(shared) = endpoint.sessions.shared()
     {
         let (asks, id) = (caller.clone(), request.id.clone());
+        let begins = method == Some(Method::Subscribe);
+        let uri = request.params.require("uri").ok();
+        let wish = uri.map(|Text(uri)| session.wishes(Watch { uri: uri.into_owned(), begins }));
         let started = start(endpoint, &session, caller, request, meta);
         return Reply::later(async move {
             let response = whole(endpoint, accept, &id, started).await;
             shared.renew(&endpoint.sessions, &session, Some(&asks)).await;
+            drop(wish);
             response
         });
     }

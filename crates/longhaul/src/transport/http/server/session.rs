@@ -1,7 +1,9 @@
 //! Legacy sessions: the exchanges of one client, whatever connections it uses.
 
+mod known;
+
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -9,10 +11,12 @@ use std::time::Duration;
 use longhaul_proto::connection::Serial;
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{Limits, Message, RequestId};
-use longhaul_tasks::store::{Entry, EventStore, Owner, Version};
+use longhaul_tasks::store::{EventStore, Owner};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use self::known::Known;
+pub(super) use self::known::Watch;
 use super::Options;
 use super::answer::Sent;
 use super::board::{Board, Word};
@@ -72,27 +76,10 @@ pub(super) struct Session {
     push: Arc<SessionPush>,
     /// What other nodes know of it.
     known: Mutex<Known>,
+    /// Whoever has it looks at what they know, and lets them know more.
+    renewing: tokio::sync::Mutex<()>,
     /// Where they are told what is for them.
     board: Option<Arc<Board>>,
-}
-
-/// What other nodes know of a session.
-#[derive(Debug)]
-struct Known {
-    /// When that was last looked at.
-    seen: Instant,
-    /// They find it for as long as it is used.
-    kept: bool,
-    /// One of them has it, too.
-    elsewhere: bool,
-    /// Its entry when this node has written it last, be it the handshake alone, or has taken it over.
-    version: Option<Version>,
-    /// What this node has written of it last for as long as it is used, or found when it took it over.
-    written: Option<Vec<u8>>,
-    /// When this node has last seen to it that the entry lasts.
-    lasts_since: Option<Instant>,
-    /// The resources that it watches by what nodes have written: some may not be here, or not yet.
-    listed: BTreeSet<String>,
 }
 
 /// What changes in a session.
@@ -218,15 +205,8 @@ impl Sessions {
             state: Mutex::new(state),
             streams: Arc::new(streams),
             push: Arc::new(SessionPush(Weak::clone(session))),
-            known: Mutex::new(Known {
-                seen: Instant::now(),
-                kept: taken_over,
-                elsewhere: taken_over,
-                version: None,
-                written: None,
-                lasts_since: None,
-                listed: BTreeSet::new(),
-            }),
+            known: Mutex::new(Known::new(taken_over)),
+            renewing: tokio::sync::Mutex::default(),
             board: self.shared.as_ref().map(|shared| Arc::clone(shared.board())),
         })
     }
@@ -425,96 +405,6 @@ impl Session {
     /// Whether its client has come back after the handshake.
     pub(super) fn was_followed_up(&self) -> bool {
         self.lock().followed_up
-    }
-
-    /// Whether nobody has looked for so long at what other nodes know of it. If so, somebody does now.
-    pub(super) fn unseen_for(&self, at_least: Duration) -> bool {
-        let mut known = lock(&self.known);
-        let due = known.seen.elapsed() >= at_least;
-        if due {
-            known.seen = Instant::now();
-        }
-        due
-    }
-
-    /// Another node has it, too.
-    pub(super) fn note_elsewhere(&self) {
-        lock(&self.known).elsewhere = true;
-    }
-
-    /// Where to tell other nodes what is for them, if any has the session.
-    pub(super) fn elsewhere(&self) -> Option<&Arc<Board>> {
-        self.board.as_ref().filter(|_| lock(&self.known).elsewhere)
-    }
-
-    /// Other nodes find it for as long as it is used.
-    pub(super) fn is_kept(&self) -> bool {
-        lock(&self.known).kept
-    }
-
-    /// Its entry is this now, for as long as it is used if its client has come back.
-    pub(super) fn note_kept(&self, entry: &Entry, followed_up: bool) {
-        let mut known = lock(&self.known);
-        known.version = Some(entry.version);
-        if followed_up {
-            known.kept = true;
-            (known.written, known.lasts_since) = (Some(entry.value.to_vec()), Some(Instant::now()));
-        }
-    }
-
-    /// It goes on here from what was `found` of it, and watches all that is `listed` there, whatever of it is here.
-    pub(super) fn note_found(&self, found: &Entry, listed: &[String]) {
-        let mut known = lock(&self.known);
-        (known.version, known.written) = (Some(found.version), Some(found.value.to_vec()));
-        known.listed = listed.iter().cloned().collect();
-    }
-
-    /// Whether another node has written the entry that was `found`. Then that has the session, too.
-    pub(super) fn is_by_another(&self, found: &Entry) -> bool {
-        let mut known = lock(&self.known);
-        let is_by_another = known.version != Some(found.version);
-        known.elsewhere |= is_by_another;
-        is_by_another
-    }
-
-    /// What this node has written of it last for as long as it is used, or found when it took it over.
-    pub(super) fn written(&self) -> Option<Vec<u8>> {
-        lock(&self.known).written.clone()
-    }
-
-    /// Whether this node has written just this of it, and made it last within so long.
-    pub(super) fn has_written(&self, saved: &[u8], within: Duration) -> bool {
-        let is_written = lock(&self.known).written.as_deref() == Some(saved);
-        is_written && self.has_extended(within)
-    }
-
-    /// Whether this node has made its entry last within so long.
-    pub(super) fn has_extended(&self, within: Duration) -> bool {
-        lock(&self.known).lasts_since.is_some_and(|since| since.elapsed() < within)
-    }
-
-    /// This node has made its entry last, as another has written it.
-    pub(super) fn note_extended(&self) {
-        lock(&self.known).lasts_since = Some(Instant::now());
-    }
-
-    /// Other nodes have it watch these, and those no longer.
-    pub(super) fn note_listed(&self, new: &[String], gone: &[&String]) {
-        let listed = &mut lock(&self.known).listed;
-        listed.extend(new.iter().cloned());
-        listed.retain(|uri| !gone.contains(&uri));
-    }
-
-    /// Its client lets go of a resource, whether that is here or not.
-    pub(super) fn is_left(&self, uri: &str) {
-        lock(&self.known).listed.remove(uri);
-    }
-
-    /// What it is to watch at every node: what it was, and what it `watches` here.
-    pub(super) fn listed_with(&self, watches: Vec<String>) -> Vec<String> {
-        let mut listed = lock(&self.known).listed.clone();
-        listed.extend(watches);
-        listed.into_iter().collect()
     }
 
     fn is_of(&self, principal: Option<&Principal>) -> bool {

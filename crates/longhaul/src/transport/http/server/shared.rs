@@ -47,8 +47,22 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// How often it is said that there is no room for sessions.
 const TOLD_FULL_EVERY: Duration = Duration::from_secs(3600);
 
+/// How often it is tried to write of a session of which other nodes write just then.
+const ATTEMPTS: usize = 8;
+
 /// How many entries are swept at once.
 const SWEEP: usize = 100;
+
+/// What became of letting other nodes know of a session.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kept {
+    /// They know what there is to know, or cannot: it has ended, or there is no room.
+    Settled,
+    /// Another node has written of it since it was looked at.
+    Overtaken,
+    /// What nodes share is out of reach.
+    OutOfReach,
+}
 
 impl Shared {
     pub(super) fn new(dispatcher: &Dispatcher, registry: Arc<dyn Registry>, idle: Duration) -> Self {
@@ -68,20 +82,20 @@ impl Shared {
     }
 
     /// Lets other nodes find the session from now on, of which they share what was `found`; but if it has been ended at one
-    /// of them, it ends here, too. What cannot be written is left for the next time. `false` if what nodes share is out of reach.
-    pub(super) async fn keep(&self, sessions: &Sessions, session: &Session, found: Option<&Entry>) -> bool {
+    /// of them, it ends here, too. What cannot be written is left for the next time.
+    async fn keep(&self, sessions: &Sessions, session: &Session, found: Option<&Entry>) -> Kept {
         if has_ended(session, found) {
             sessions.has_ended_elsewhere(session);
-            return true;
+            return Kept::Settled;
         }
         let watched = session.listed_with(self.dispatcher.watched(&session.push()));
         let (saved, followed_up) = {
             let state = session.lock();
             (state.exchanges.saved(&watched), state.followed_up)
         };
-        let Some(saved) = saved else { return true };
+        let Some(saved) = saved else { return Kept::Settled };
         if session.has_written(&saved, self.lasting() / 3) {
-            return true;
+            return Kept::Settled;
         }
         let lasting = if followed_up { self.lasting() } else { self.lasting().min(FOLLOW_UP) };
         let (owner, version) = (session.owner(), found.map(|entry| entry.version));
@@ -94,16 +108,20 @@ impl Shared {
             Ok(Swap::Found(found)) if has_ended(session, found.as_ref()) => {
                 sessions.has_ended_elsewhere(session);
             }
-            // Another node has just said that it is used.
-            Ok(Swap::Found(_)) => session.note_elsewhere(),
+            Ok(Swap::Found(_)) => {
+                session.note_elsewhere();
+                return Kept::Overtaken;
+            }
             // It goes on here, and nowhere else.
             Err(error @ StoreError::Overloaded { .. }) => self.tell_full(&error),
             Err(error) => {
                 report("kept for other nodes", &error);
-                return !matches!(error, StoreError::Unreachable { .. });
+                if matches!(error, StoreError::Unreachable { .. }) {
+                    return Kept::OutOfReach;
+                }
             }
         }
-        true
+        Kept::Settled
     }
 
     /// Lets other nodes find a session that was just opened.
@@ -116,7 +134,7 @@ impl Shared {
         sessions: &Sessions,
         session: &Session,
     ) -> Result<(), Box<Response<Body>>> {
-        if self.keep(sessions, session, None).await {
+        if self.keep(sessions, session, None).await != Kept::OutOfReach {
             return Ok(());
         }
         sessions.has_ended_elsewhere(session);
@@ -142,18 +160,27 @@ impl Shared {
     /// Says that the session is used, unless it has been ended at another node: then it ends here, too. What another node has
     /// written of it counts: its client is at both, and watches here what it watches there, as far as the `caller` may that asks.
     pub(super) async fn renew(&self, sessions: &Sessions, session: &Session, caller: Option<&Caller>) {
+        let _turn = session.renewing().await;
         let owner = session.owner();
-        let found = match self.registry.entry(key(&owner, session.id())).await {
-            Ok(found) => found,
-            Err(error) => return report("looked for at other nodes", &error),
-        };
-        let theirs = found.as_ref().filter(|entry| *entry.value != *ENDED && session.is_by_another(entry));
-        match (theirs, caller) {
-            (Some(entry), None) => return self.extend(session, entry).await,
-            (Some(entry), Some(caller)) => self.adopt(session, &entry.value, caller),
-            (None, _) => {}
+        for _ in 0..ATTEMPTS {
+            let found = match self.registry.entry(key(&owner, session.id())).await {
+                Ok(found) => found,
+                Err(error) => return report("looked for at other nodes", &error),
+            };
+            let theirs =
+                found.as_ref().filter(|entry| *entry.value != *ENDED && session.is_by_another(entry));
+            match (theirs, caller) {
+                (Some(entry), None) => return self.extend(session, entry).await,
+                (Some(entry), Some(caller)) => self.adopt(session, entry, caller),
+                (None, _) => {}
+            }
+            if self.keep(sessions, session, found.as_ref()).await != Kept::Overtaken {
+                return;
+            }
         }
-        self.keep(sessions, session, found.as_ref()).await;
+        tracing::warn!(
+            "other nodes write of a session without end: what it watches here they are told when its client comes by again"
+        );
     }
 
     /// Leaves what another node has written of the session as it is, for longer.
@@ -172,18 +199,20 @@ impl Shared {
         }
     }
 
-    /// The session watches here what it has been made to watch at another node since this one has written of it, and no longer
-    /// what it has been made to leave there.
-    fn adopt(&self, session: &Session, found: &[u8], caller: &Caller) {
+    /// The session watches here what it has been made to watch at another node since this one has looked, and no longer what it
+    /// has been made to leave there; but what its client wants at this one counts for more.
+    fn adopt(&self, session: &Session, found: &Entry, caller: &Caller) {
         let dialect = session.lock().exchanges.dialect();
-        let Some((dialect, now)) = dialect.zip(Exchanges::watched(found)) else { return };
-        // Of a session that was only opened here nothing was written.
-        let before = session.written().and_then(|written| Exchanges::watched(&written)).unwrap_or_default();
+        let Some((dialect, now)) = dialect.zip(Exchanges::watched(&found.value)) else { return };
+        // For want of room nothing may have been written.
+        let before = session.base().and_then(|base| Exchanges::watched(&base)).unwrap_or_default().uris;
+        let is_gone = |uri: &String| now.lacks(uri) && session.wants(uri) != Some(true);
+        let is_new = |uri: &String| !before.contains(uri) && session.wants(uri) != Some(false);
+        let gone: Vec<_> = before.iter().filter(|uri| is_gone(uri)).cloned().collect();
+        let new: Vec<_> = now.uris.iter().filter(|uri| is_new(uri)).cloned().collect();
+        session.note_listed(found, &new, &gone);
         let push = session.push();
-        let gone: Vec<_> = before.iter().filter(|uri| !now.contains(uri)).collect();
-        let new: Vec<_> = now.iter().filter(|uri| !before.contains(uri)).cloned().collect();
-        session.note_listed(&new, &gone);
-        gone.into_iter().for_each(|uri| self.dispatcher.unwatch(&push, uri));
+        gone.iter().for_each(|uri| self.dispatcher.unwatch(&push, uri));
         self.dispatcher.watch_again(caller, dialect, &push, new);
     }
 
@@ -293,7 +322,9 @@ pub(super) async fn recall(
         endpoint.dispatcher.watch_again(caller, dialect, &session.push(), watched);
     }
     shared.board.say(Word::TakenOver { session: id.to_owned() });
-    shared.keep(sessions, &session, Some(&entry)).await;
+    if shared.keep(sessions, &session, Some(&entry)).await == Kept::Overtaken {
+        shared.renew(sessions, &session, Some(caller)).await;
+    }
     Ok(())
 }
 
@@ -330,46 +361,4 @@ fn report(done: &'static str, error: &StoreError) {
 }
 
 #[cfg(test)]
-mod tests {
-    use longhaul_tasks::store::Memory;
-
-    use super::super::Options;
-    use super::*;
-    use crate::Server;
-
-    const SAVED: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{},"hosts":{},
-        "clientInfo":{"name":"t","version":"1"},"logLevel":"info"}"#;
-
-    /// Sessions of a node of its own.
-    fn node(store: &Memory) -> (Sessions, Exchanges) {
-        let dispatcher = Server::new("bench", "1.0.0").dispatcher().unwrap();
-        let options = Options::default().shared_sessions(store.another_node());
-        let sessions = Sessions::new(&dispatcher, &options, Arc::new(store.another_node()));
-        (sessions, Exchanges::restored(&dispatcher, 1, SAVED.as_bytes()).unwrap().0)
-    }
-
-    #[tokio::test]
-    async fn that_another_node_has_a_session_is_known_without_a_word_and_is_not_written_without_end() {
-        let store = Memory::new();
-        let [(here, opened), (there, taken)] = [(); 2].map(|()| node(&store));
-        let session = here.open(opened, Party::Strangers(None)).unwrap();
-        let shared = here.shared().unwrap();
-        assert!(shared.keep(&here, &session, None).await);
-        session.lock().followed_up = true;
-        shared.renew(&here, &session, None).await;
-        assert!(session.elsewhere().is_none(), "it is here alone");
-
-        let owner = session.owner();
-        let entry = async || store.entry(key(&owner, session.id())).await.unwrap().unwrap();
-        let found = entry().await;
-        let other = there.take_over(session.id(), taken, Party::Strangers(None)).unwrap().unwrap();
-        other.note_found(&found, &[]);
-        assert!(there.shared().unwrap().keep(&there, &other, Some(&found)).await);
-        shared.renew(&here, &session, None).await;
-        assert!(session.elsewhere().is_some(), "another has written its entry");
-
-        let extended = entry().await.version;
-        shared.renew(&here, &session, None).await;
-        assert_eq!(entry().await.version, extended, "it lasts long enough");
-    }
-}
+mod tests;
