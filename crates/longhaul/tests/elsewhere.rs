@@ -28,7 +28,8 @@ struct Approve {
 const WATCHED: &str = "app://watched";
 const UPDATED: &str = "notifications/resources/updated";
 
-/// A server with a tool `ask` that asks its caller, `task` that does so as a task, and `wait` that never ends.
+/// A server with a tool `ask` that asks its caller, `task` that does so as a task, `roots` that asks what even old clients are asked,
+/// and `wait` that never ends.
 struct Host {
     address: std::net::SocketAddr,
     catalogue: Catalogue,
@@ -53,6 +54,10 @@ async fn ask(cx: Cx, Nothing {}: Nothing) -> Result<String, ToolError> {
     })
 }
 
+async fn roots(cx: Cx, Nothing {}: Nothing) -> Result<String, ToolError> {
+    Ok(format!("roots: {}", cx.roots().await?.len()))
+}
+
 impl Host {
     async fn on(store: &Memory) -> Self {
         let dropped = Arc::new(AtomicUsize::new(0));
@@ -69,6 +74,7 @@ impl Host {
         let server = server
             .tool(Tool::typed("ask", "Ask", ask))
             .tool(Tool::typed("task", "Ask as a task", ask).task(TaskPolicy::always()))
+            .tool(Tool::typed("roots", "Ask for roots", roots))
             .tool(Tool::typed("wait", "Wait", wait))
             .resource(Resource::text(WATCHED, "watched", "w"));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -93,8 +99,12 @@ impl Host {
     }
 
     async fn session(&self) -> String {
+        self.session_in("2025-11-25").await
+    }
+
+    async fn session_in(&self, revision: &str) -> String {
         let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {"elicitation": {"form": {}}},
+            "protocolVersion": revision, "capabilities": {"elicitation": {"form": {}}, "roots": {}},
             "clientInfo": {"name": "t", "version": "1"}}});
         let response = self.send(Request::post("/mcp"), body.to_string()).await;
         response.headers()["mcp-session-id"].to_str().unwrap().to_owned()
@@ -226,6 +236,49 @@ async fn a_cancel_that_comes_to_another_node_ends_the_call() {
         looks += 1;
         assert!(looks < 500, "the call goes on");
     }
+}
+
+#[tokio::test]
+async fn a_change_is_told_once_however_many_nodes_have_the_session() {
+    let store = Memory::new();
+    let nodes = [Host::on(&store).await, Host::on(&store).await, Host::on(&store).await];
+    let session = nodes[0].session().await;
+    for node in &nodes {
+        let subscribed = node.ask(&session, 1, "resources/subscribe", json!({"uri": WATCHED})).await;
+        assert!(subscribed["result"].is_object(), "{subscribed}");
+    }
+    let mut pushes = nodes[2].pushes(&session).await;
+    // Each hears within a moment that the others have it, too.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for (number, changed) in nodes.iter().enumerate() {
+        changed.catalogue.resource_updated(WATCHED).unwrap();
+        let name = format!("new{number}");
+        changed.catalogue.add(Tool::typed(name, "New", |_: Cx, Nothing {}| async { "new" })).unwrap();
+        let mut told = Vec::new();
+        while let Ok(Some(message)) = tokio::time::timeout(Duration::from_secs(3), pushes.next()).await {
+            told.push(message["method"].as_str().unwrap_or_default().to_owned());
+        }
+        told.sort_unstable();
+        assert_eq!(told, [UPDATED, "notifications/tools/list_changed"], "by node {number}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_for_a_client_before_it_came_is_not_told_by_a_node_that_only_then_begins_to_hear() {
+    let store = Memory::new();
+    let [one, other, third] = [Host::on(&store).await, Host::on(&store).await, Host::on(&store).await];
+    let session = one.session().await;
+    assert!(other.ask(&session, 1, "ping", json!({})).await["result"].is_object());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let asked = json!({"name": "task", "arguments": {}, "task": {}});
+    let created = one.ask(&session, 2, "tools/call", asked).await;
+    assert!(created["result"]["task"].is_object(), "{created}");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut pushes = third.pushes(&session).await;
+    let told = tokio::time::timeout(Duration::from_secs(2), pushes.next()).await;
+    assert!(told.is_err(), "{told:?}");
+    one.catalogue.add(Tool::typed("new", "New", |_: Cx, Nothing {}| async { "new" })).unwrap();
+    pushes.told("notifications/tools/list_changed").await;
 }
 
 #[tokio::test]

@@ -6,16 +6,19 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longhaul_tasks::store::{EntryKey, Holder, Registry, StoreError, Value};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::Endpoint;
 use super::session::new_id;
+use super::waiting::Standing;
 use crate::server::{Elsewhere, News};
 
 /// What is said.
@@ -41,11 +44,26 @@ impl Word {
         }
     }
 
+    /// Whether it may be lost. That a session was taken over its entry says, too.
+    fn is_hint(&self) -> bool {
+        match self {
+            Self::TakenOver { .. } | Self::Pushed { .. } | Self::Changed(_) => true,
+            Self::Sent { .. } => false,
+        }
+    }
+
     /// How much there may be of everything with this: what is only a hint leaves room for what somebody waits for.
     fn room(&self) -> usize {
+        if self.is_hint() { LARGEST - LARGEST / 4 } else { LARGEST }
+    }
+
+    /// Whether it is of use to whoever was not there when it was said. A push was for a client that has been elsewhere since: there it
+    /// was told, and maybe newer ones after it. An answer has been accepted, so that somebody waits for it. And what has changed
+    /// may have done so since whoever is here came, who would never hear of it; to hear of it once more costs a look.
+    fn outlasts(&self) -> bool {
         match self {
-            Self::TakenOver { .. } | Self::Sent { .. } => LARGEST,
-            Self::Pushed { .. } | Self::Changed(_) => LARGEST - LARGEST / 4,
+            Self::TakenOver { .. } | Self::Sent { .. } | Self::Changed(_) => true,
+            Self::Pushed { .. } => false,
         }
     }
 }
@@ -65,10 +83,23 @@ pub(super) struct Board {
 /// What this node has said.
 #[derive(Debug, Default)]
 struct Said {
+    /// How much, ever.
     number: u64,
-    words: VecDeque<(Spoken, Instant, usize)>,
+    /// How much of it was written.
+    written: u64,
+    /// What was too old before it could be, the last time that anything was.
+    lost: Range<u64>,
+    words: VecDeque<Told>,
     bytes: usize,
-    is_written: bool,
+}
+
+/// Something that was said, and by whose doing.
+#[derive(Debug)]
+struct Told {
+    spoken: Spoken,
+    whose: Option<Standing>,
+    at: Instant,
+    size: usize,
 }
 
 /// What was said, by its number among what its node has said.
@@ -79,55 +110,73 @@ struct Spoken {
 }
 
 /// Up to where each other node was heard, and when it was last.
-type Heard = HashMap<String, (u64, Instant)>;
+type Heard = HashMap<Arc<str>, (u64, Instant)>;
 
 impl Said {
     fn forget_old(&mut self) {
-        while self.words.front().is_some_and(|(_, at, _)| at.elapsed() > SAID) {
-            self.bytes -= self.words.pop_front().map_or(0, |(.., size)| size);
+        while let Some(old) = self.words.pop_front_if(|told| told.at.elapsed() > SAID) {
+            self.bytes -= old.size;
+            if old.spoken.number > self.written {
+                self.lost = self.written + 1..old.spoken.number + 1;
+            }
         }
     }
 
     /// How large such a word may be.
-    fn room(&self, word: &Word) -> usize {
-        let room = word.room().saturating_sub(self.bytes);
-        let Some(session) = word.by() else { return room };
-        let its = self.words.iter().filter(|(spoken, ..)| spoken.word.by() == Some(session));
-        room.min(SHARE.saturating_sub(its.map(|(.., size)| size).sum()))
+    fn room(&self, word: &Word, whose: Option<&Standing>) -> usize {
+        let left = |share: usize, counts: &dyn Fn(&Told) -> bool| {
+            let its = self.words.iter().filter(|told| counts(told));
+            share.saturating_sub(its.map(|told| told.size).sum())
+        };
+        let mut room = word.room().saturating_sub(self.bytes);
+        if let Some(session) = word.by() {
+            room = room.min(left(SHARE, &|told| told.spoken.word.by() == Some(session)));
+        }
+        if whose.is_some() {
+            room = room.min(left(OWNERS_SHARE, &|told| told.whose.as_ref() == whose));
+        }
+        if whose.is_some() && word.is_hint() {
+            let is_hint = |told: &Told| told.whose.as_ref() == whose && told.spoken.word.is_hint();
+            room = room.min(left(SHARE, &is_hint));
+        }
+        room
     }
 
-    /// `false` if there is no room for it.
-    fn add(&mut self, word: Word) -> bool {
+    /// Its number; `None` if there is no room for it.
+    fn add(&mut self, word: Word, whose: Option<Standing>) -> Option<u64> {
         self.forget_old();
-        let room = self.room(&word);
+        let room = self.room(&word, whose.as_ref());
         let spoken = Spoken { number: self.number + 1, word };
         let size = serde_json::to_string(&spoken).map_or(usize::MAX, |said| said.len() + 1);
         if size > room {
-            return false;
+            return None;
         }
         self.number += 1;
         self.bytes += size;
-        self.words.push_back((spoken, Instant::now(), size));
-        self.is_written = false;
-        true
+        self.words.push_back(Told { spoken, whose, at: Instant::now(), size });
+        Some(self.number)
+    }
+
+    /// Whether what has this number could be read.
+    fn was_told(&self, number: u64) -> bool {
+        number <= self.written && !self.lost.contains(&number)
     }
 }
 
 impl Board {
     pub(super) fn new(registry: Arc<dyn Registry>) -> Self {
-        let said = Said { is_written: true, ..Said::default() };
         Self {
             registry,
             name: new_id(),
-            said: Mutex::new(said),
+            said: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
             spoken: Notify::new(),
         }
     }
 
-    /// Says something as soon as it can be. `false` if there is no room for it: then it is lost.
-    pub(super) fn say(&self, word: Word) -> bool {
-        let is_said = self.said().add(word);
+    /// Says something as soon as it can be, at the cost of `whose` doing it is. `false` if there is no room for it: then it is lost.
+    pub(super) fn say(&self, word: Word, whose: Option<Standing>) -> bool {
+        let is_said = self.said().add(word, whose).is_some();
         if is_said {
             self.spoken.notify_one();
         } else {
@@ -136,28 +185,28 @@ impl Board {
         is_said
     }
 
-    /// Says something, and waits until the others can read it. `false` if they cannot.
-    pub(super) async fn say_now(&self, word: Word) -> bool {
-        let is_said = self.said().add(word);
-        is_said && self.write().await.is_ok()
+    /// Says something, and waits until the others can read it. `false` if they cannot. Dropping the future leaves it said.
+    pub(super) async fn say_now(self: &Arc<Self>, word: Word, whose: Option<Standing>) -> bool {
+        let number = self.said().add(word, whose);
+        let Some(number) = number else { return false };
+        self.write().await;
+        self.said().was_told(number)
     }
 
     /// Writes and hears what is said, for as long as it is polled.
     pub(super) async fn keep(self: &Arc<Self>, endpoint: &Endpoint) -> Infallible {
         endpoint.dispatcher.tell_elsewhere(Arc::clone(self) as Arc<dyn Elsewhere>);
         let (mut heard, mut listened, mut written) = (Heard::new(), Instant::now(), Instant::now());
+        let mut begins = true;
         loop {
             tokio::select! {
                 () = sleep(EVERY.saturating_sub(listened.elapsed())) => {}
                 // Nobody reads it more often than that.
                 () = self.spoken.notified() => sleep(MOMENT.max((EVERY / 2).saturating_sub(written.elapsed()))).await,
             }
-            let is_written = self.said().is_written;
-            if !is_written {
+            if !self.is_written() {
                 written = Instant::now();
-                if let Err(error) = self.write().await {
-                    tracing::debug!(%error, "other servers cannot be told now what is for them");
-                }
+                self.write().await;
             }
             if listened.elapsed() < EVERY {
                 continue;
@@ -165,51 +214,76 @@ impl Board {
             listened = Instant::now();
             // Nobody is here whom it could concern.
             if !endpoint.sessions.any_open() && !endpoint.dispatcher.is_listened_to() {
+                begins = true;
                 continue;
             }
-            match self.hear(&mut heard).await {
-                Ok(words) => words.into_iter().for_each(|word| endpoint.hear(word)),
-                Err(error) => tracing::debug!(%error, "what other servers say cannot be read now"),
+            let mut words = Vec::new();
+            let read = self.hear(&mut heard, &mut words).await;
+            // What was heard is not heard again, whatever could not be read behind it.
+            for (node, word) in words.into_iter().filter(|(_, word)| !begins || word.outlasts()) {
+                endpoint.hear(&node, word);
+            }
+            begins = begins && read.is_err();
+            if let Err(error) = read {
+                tracing::debug!(%error, "what other servers say cannot be read now");
             }
         }
     }
 
-    async fn write(&self) -> Result<(), StoreError> {
-        let _turn = self.writing.lock().await;
-        let words = {
-            let mut said = self.said();
-            said.forget_old();
-            said.is_written = true;
-            let words: Vec<_> = said.words.iter().map(|(spoken, ..)| spoken).collect();
-            serde_json::to_vec(&words).expect("numbers and strings are JSON")
-        };
-        let written =
-            self.registry.put(EntryKey::of_server(KIND, &self.name), Value::lasting(&words, KEPT)).await;
-        if written.is_err() {
-            self.said().is_written = false;
+    /// Writes what is said. That goes on though whoever waits for it goes away: an older value that is on its way would else come
+    /// after the next one.
+    async fn write(self: &Arc<Self>) {
+        let this = Arc::clone(self);
+        if let Err(error) = tokio::spawn(async move { this.write_in_turn().await }).await {
+            tracing::debug!(%error, "other servers were not told what is for them");
         }
-        written.map(drop)
     }
 
-    /// What the others have said since they were heard last.
-    async fn hear(&self, heard: &mut Heard) -> Result<Vec<Word>, StoreError> {
+    async fn write_in_turn(&self) {
+        let _turn = self.writing.lock().await;
+        // Whoever had the turn before may have written it.
+        if self.is_written() {
+            return;
+        }
+        let (number, words) = {
+            let mut said = self.said();
+            said.forget_old();
+            let words: Vec<_> = said.words.iter().map(|told| &told.spoken).collect();
+            (said.number, serde_json::to_vec(&words).expect("numbers and strings are JSON"))
+        };
+        let key = EntryKey::of_server(KIND, &self.name);
+        match self.registry.put(key, Value::lasting(&words, KEPT)).await {
+            Ok(_) => self.said().written = number,
+            Err(error) => tracing::debug!(%error, "other servers cannot be told now what is for them"),
+        }
+    }
+
+    fn is_written(&self) -> bool {
+        let said = self.said();
+        said.written == said.number
+    }
+
+    /// Adds what the others have said since they were heard last, and who has said it. What cannot be read takes nothing from what was
+    /// read before it.
+    async fn hear(&self, heard: &mut Heard, words: &mut Vec<(Arc<str>, Word)>) -> Result<(), StoreError> {
         let names = self.registry.names(Holder::Server, KIND, None, EntryKey::LONGEST_NAMES).await?;
         heard.retain(|_, (_, at)| at.elapsed() < REMEMBERED);
-        let mut words = Vec::new();
         for name in names.into_iter().filter(|name| *name != self.name) {
             let Some(entry) = self.registry.entry(EntryKey::of_server(KIND, &name)).await? else { continue };
-            // One of another release may say more than this one can read.
-            let Ok(said) = serde_json::from_slice::<Vec<Spoken>>(&entry.value) else { continue };
-            let (last, at) = heard.entry(name).or_insert_with(|| (0, Instant::now()));
+            let Ok(said) = serde_json::from_slice::<Vec<&RawValue>>(&entry.value) else { continue };
+            let name = Arc::<str>::from(name);
+            let (last, at) = heard.entry(Arc::clone(&name)).or_insert_with(|| (0, Instant::now()));
             *at = Instant::now();
+            // One of another release may say more than this one can read.
+            let said = said.into_iter().filter_map(|said| serde_json::from_str(said.get()).ok());
             for Spoken { number, word } in said {
                 if number > *last {
                     *last = number;
-                    words.push(word);
+                    words.push((Arc::clone(&name), word));
                 }
             }
         }
-        Ok(words)
+        Ok(())
     }
 
     fn said(&self) -> MutexGuard<'_, Said> {
@@ -222,7 +296,7 @@ impl Elsewhere for Board {
         let mut left = vec![news.clone()];
         while let Some(news) = left.pop() {
             // In parts there may be room for some of it.
-            if !self.say(Word::Changed(news.clone())) {
+            if !self.say(Word::Changed(news.clone()), None) {
                 left.extend(news.halves().into_iter().flatten().rev());
             }
         }
@@ -247,70 +321,15 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 /// How many bytes are said at once at most.
 const LARGEST: usize = 48 << 10;
 
-/// How much of that one session may have said: no client takes all of it from the others.
-const SHARE: usize = LARGEST / 4;
+/// How much of that one session may have said, and how much of it may be hints of one owner's: no client takes all of it from the
+/// others.
+const SHARE: usize = 12 << 10;
+
+/// How much of it all sessions of one owner may have said.
+const OWNERS_SHARE: usize = 24 << 10;
 
 /// What these entries are called.
 const KIND: &str = "board";
 
 #[cfg(test)]
-mod tests {
-    use longhaul_tasks::store::Memory;
-
-    use super::*;
-
-    fn word(session: &str) -> Word {
-        Word::TakenOver { session: session.to_owned() }
-    }
-
-    #[tokio::test]
-    async fn each_node_hears_once_what_the_others_say() {
-        let registry = Arc::new(Memory::new());
-        let [one, two] = [(); 2].map(|()| Board::new(Arc::<Memory>::clone(&registry)));
-        let [mut heard, mut late] = [Heard::new(), Heard::new()];
-        assert!(one.say_now(word("a")).await && one.say_now(word("b")).await);
-        assert_eq!(two.hear(&mut heard).await.unwrap(), [word("a"), word("b")]);
-        assert_eq!(one.hear(&mut Heard::new()).await.unwrap(), [], "its own it knows");
-        assert!(one.say_now(word("c")).await);
-        assert_eq!(two.hear(&mut heard).await.unwrap(), [word("c")]);
-        assert_eq!(two.hear(&mut late).await.unwrap().len(), 3, "who looks late misses none");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_said_has_a_bound_and_its_time() {
-        let board = Board::new(Arc::new(Memory::new()));
-        let long = "x".repeat(LARGEST / 2);
-        assert!(board.say(word(&long)));
-        assert!(!board.say(word(&long)), "there is no room");
-        assert!(board.say(word("short")));
-        tokio::time::advance(SAID + Duration::from_secs(1)).await;
-        assert!(board.say(word(&long)), "what was said long enough makes room");
-    }
-
-    #[test]
-    fn no_session_and_no_hint_takes_all_the_room() {
-        let board = Board::new(Arc::new(Memory::new()));
-        let message = "x".repeat(SHARE / 2);
-        let sent = |session: &str| Word::Sent { session: session.to_owned(), message: message.clone() };
-        let pushed = |session: &str| Word::Pushed { session: session.to_owned(), message: message.clone() };
-        assert!(board.say(pushed("a")) && !board.say(pushed("a")), "a session has its share");
-        assert!(!board.say(sent("a")));
-        let hints = ["b", "c", "d", "e", "f"].map(|session| board.say(pushed(session)));
-        assert_eq!(hints, [true, true, true, true, false]);
-        assert!(board.say(sent("f")), "there is room for what is no hint");
-    }
-
-    #[test]
-    fn news_that_are_too_large_are_told_in_parts() {
-        let board = Board::new(Arc::new(Memory::new()));
-        let uris: Vec<_> = (0..3).map(|n| format!("app://{n}/{}", "x".repeat(LARGEST / 3))).collect();
-        let news = serde_json::from_value(serde_json::json!({"tools": true, "uris": uris})).unwrap();
-        board.tell(&news);
-        let said = board.said();
-        let told =
-            serde_json::to_string(&said.words.iter().map(|(spoken, ..)| &spoken.word).collect::<Vec<_>>());
-        let told = told.unwrap();
-        let heard = uris.iter().filter(|uri| told.contains(uri.as_str())).count();
-        assert_eq!((heard, told.contains(r#""tools":true"#)), (2, true));
-    }
-}
+mod tests;

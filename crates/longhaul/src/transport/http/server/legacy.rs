@@ -386,7 +386,7 @@ pub(super) fn notice(
         object.raw("jsonrpc", "\"2.0\"").field("method", &notification.method);
         object.raw("params", notification.params.as_str().unwrap_or("{}"));
         object.end();
-        board.say(sent(&session, &message));
+        board.say(sent(&session, &message), Some(session.standing()));
         if let Ok(Some(id)) = notification.params.read::<RequestId>("requestId") {
             tokio::spawn(cancel_left(endpoint.dispatcher.clone(), session, id));
         }
@@ -461,7 +461,7 @@ async fn answered_elsewhere(
         Err(error) => object.field("error", error),
     };
     object.end();
-    board.say_now(sent(session, &message)).await
+    board.say_now(sent(session, &message), Some(session.standing())).await
 }
 
 /// What is said to whoever has answered in vain.

@@ -134,12 +134,12 @@ impl Endpoint {
         })
     }
 
-    /// Another node has said this.
-    fn hear(&self, word: Word) {
+    /// Another `node` has said this.
+    fn hear(&self, node: &Arc<str>, word: Word) {
         match word {
             Word::TakenOver { session } => self.sessions.is_taken_over(&session),
             Word::Sent { session, message } => self.sessions.was_sent(&session, &message),
-            Word::Pushed { session, message } => self.sessions.push(&session, message),
+            Word::Pushed { session, message } => self.sessions.push(&session, message, node),
             Word::Changed(news) => self.dispatcher.has_changed_elsewhere(&news),
         }
     }

@@ -1,9 +1,10 @@
 //! Legacy sessions: the exchanges of one client, whatever connections it uses.
 
 mod known;
+mod pushed;
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 
 use self::known::Known;
 pub(super) use self::known::Watch;
+use self::pushed::{By, Pushed};
 use super::Options;
 use super::answer::Sent;
 use super::board::{Board, Word};
@@ -94,8 +96,8 @@ pub(super) struct State {
     pub(super) followed_up: bool,
     /// Nobody comes back to it.
     has_ended: bool,
-    /// What was pushed here within a moment, where another node may have it for the same client, the newest last.
-    pushed: VecDeque<(Vec<u8>, Instant)>,
+    /// What was pushed here within a moment, where another node may have it for the same client.
+    pushed: Option<Pushed>,
 }
 
 /// A stream for what belongs to no request.
@@ -104,10 +106,6 @@ struct PushStream {
     sender: StreamSender,
     carried_by: Arc<Stream>,
 }
-
-/// How much of what was pushed is known for a moment, and for how long: until every other node has said that it has it, too.
-const PUSHED: usize = 32;
-const PUSHED_FOR: Duration = Duration::from_secs(3);
 
 /// How many streams for what belongs to no request one session has. A client needs one; the others are connections
 /// that it has lost and that are not known to be.
@@ -196,7 +194,7 @@ impl Sessions {
             last_used: Instant::now(),
             followed_up: false,
             has_ended: false,
-            pushed: VecDeque::new(),
+            pushed: self.shared.as_ref().map(|_| Pushed::default()),
         };
         Arc::new_cyclic(|session| Session {
             id,
@@ -364,13 +362,10 @@ impl Sessions {
         }
     }
 
-    /// Another node has this for the client of that session, and does not reach it. What both have is told once.
-    pub(super) fn push(&self, id: &str, message: String) {
+    /// Another `node` has this for the client of that session, and does not reach it. What several have is told once.
+    pub(super) fn push(&self, id: &str, message: String, node: &Arc<str>) {
         if let Some(session) = self.of_id(id) {
-            let (mut state, message) = (session.lock(), message.into_bytes());
-            if !state.has_pushed(&message) {
-                state.push(message);
-            }
+            session.lock().push(message.into_bytes(), By::Node(Arc::clone(node)));
         }
     }
 
@@ -493,31 +488,23 @@ impl State {
         self.push.iter().find(|stream| !stream.sender.is_closed() && stream.carried_by.has_client())
     }
 
-    /// Notes what is pushed here, and might be by another node, too.
-    fn note_pushed(&mut self, message: &[u8]) {
-        while self.pushed.len() >= PUSHED
-            || self.pushed.front().is_some_and(|(_, at)| at.elapsed() > PUSHED_FOR)
+    /// Sends what belongs to no request, unless it was told by another way a moment ago. One stream whose client is gone is kept
+    /// for it to come back to; meanwhile another may be there.
+    fn push(&mut self, message: Vec<u8>, by: By) {
+        let mark = self.pushed.as_ref().map(|pushed| pushed.mark(&message));
+        if let (Some(pushed), Some(mark)) = (&mut self.pushed, mark)
+            && pushed.is_known(mark, &by)
         {
-            self.pushed.pop_front();
+            return;
         }
-        self.pushed.push_back((message.to_vec(), Instant::now()));
-    }
-
-    /// Whether just this was pushed here a moment ago. Only once: what is pushed again has happened again.
-    fn has_pushed(&mut self, message: &[u8]) -> bool {
-        let found =
-            self.pushed.iter().position(|(pushed, at)| pushed == message && at.elapsed() <= PUSHED_FOR);
-        found.is_some_and(|at| self.pushed.remove(at).is_some())
-    }
-
-    /// Sends what belongs to no request. One stream whose client is gone is kept for it to come back to; meanwhile another may be
-    /// there.
-    fn push(&self, message: Vec<u8>) {
         let kept = || self.push.iter().find(|stream| !stream.sender.is_closed());
         let stream = self.heard().or_else(kept);
         let sent = stream.map(|stream| stream.sender.try_send(Outgoing::pushed(message)));
         if sent != Some(true) {
-            tracing::debug!("a notification found no stream, or no room in it");
+            return tracing::debug!("a notification found no stream, or no room in it");
+        }
+        if let (Some(pushed), Some(mark)) = (&mut self.pushed, mark) {
+            pushed.note(mark, by);
         }
     }
 }
@@ -526,16 +513,20 @@ impl Push for SessionPush {
     fn push(&self, message: Vec<u8>) {
         let Some(session) = self.0.upgrade() else { return };
         let mut state = session.lock();
-        match session.elsewhere() {
-            // Its client may be at another node.
-            Some(board) if state.heard().is_none() => {
-                let (session, message) = (session.id.clone(), String::from_utf8_lossy(&message).into_owned());
-                board.say(Word::Pushed { session, message });
-            }
-            Some(_) => state.note_pushed(&message),
-            None => {}
+        // Its client may be at another node.
+        if state.heard().is_none()
+            && let Some(board) = session.elsewhere()
+        {
+            let (id, message) = (session.id.clone(), String::from_utf8_lossy(&message).into_owned());
+            board.say(Word::Pushed { session: id, message }, Some(session.standing()));
         }
-        state.push(message);
+        state.push(message, By::Here);
+    }
+
+    fn push_here(&self, message: Vec<u8>) {
+        if let Some(session) = self.0.upgrade() {
+            session.lock().push(message, By::Here);
+        }
     }
 
     fn reach(&self) -> Reach {

@@ -321,7 +321,7 @@ pub(super) async fn recall(
         endpoint.dispatcher.attend(dialect, &session.push());
         endpoint.dispatcher.watch_again(caller, dialect, &session.push(), watched);
     }
-    shared.board.say(Word::TakenOver { session: id.to_owned() });
+    shared.board.say(Word::TakenOver { session: id.to_owned() }, Some(session.standing()));
     if shared.keep(sessions, &session, Some(&entry)).await == Kept::Overtaken {
         shared.renew(sessions, &session, Some(caller)).await;
     }
