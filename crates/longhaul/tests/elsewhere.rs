@@ -239,6 +239,28 @@ async fn a_cancel_that_comes_to_another_node_ends_the_call() {
 }
 
 #[tokio::test]
+async fn what_comes_in_a_batch_gets_to_the_calls_of_another_node() {
+    let [one, other] = nodes().await;
+    let session = one.session_in("2025-03-26").await;
+    let mut asks = one.call(&session, 1, "roots").await;
+    let asked = asks.told("roots/list").await;
+    let _waits = one.call(&session, 2, "wait").await;
+    let batch = json!([
+        {"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}},
+    ]);
+    assert_eq!(other.post(&session, batch).await.status().as_u16(), 202);
+    let answer = asks.next().await.expect("it is answered");
+    assert_eq!(answer["result"]["content"][0]["text"], "roots: 0", "{answer}");
+    let mut looks = 0;
+    while one.dropped.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        looks += 1;
+        assert!(looks < 500, "the call goes on");
+    }
+}
+
+#[tokio::test]
 async fn a_change_is_told_once_however_many_nodes_have_the_session() {
     let store = Memory::new();
     let nodes = [Host::on(&store).await, Host::on(&store).await, Host::on(&store).await];

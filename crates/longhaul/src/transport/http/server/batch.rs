@@ -12,7 +12,7 @@ use longhaul_proto::model::RequestMeta;
 
 use super::Endpoint;
 use super::answer::{Body, empty, json, refusal};
-use super::legacy::{Started, start, stream};
+use super::legacy::{Started, answered, noticed, start, stream};
 use super::session::Session;
 use super::stream::Begun;
 use crate::server::{Answered, Caller, Outgoing, StreamReceiver, own_stream};
@@ -30,7 +30,7 @@ pub(super) async fn answer(
         Ok(messages) => messages,
         Err(error) => return refusal(StatusCode::BAD_REQUEST, None, &error.to_error_object()),
     };
-    let (mut answers, mut running) = (Vec::new(), Vec::new());
+    let (mut answers, mut running, mut refused_answer) = (Vec::new(), Vec::new(), None);
     for message in messages {
         match Message::decode(message, &endpoint.options.limits) {
             Ok(Message::Request(request)) => match begin(endpoint, session, caller, &request) {
@@ -38,19 +38,19 @@ pub(super) async fn answer(
                 Ok(Started::Running(receiver, _)) => running.extend(receiver),
                 Err(error) => answers.push(refused(Some(&request.id), &error)),
             },
-            Ok(Message::Notification(notification)) => {
-                session.lock().exchanges.handle_notification(&notification);
-            }
-            // No revision with batches has tasks, whose answers alone are kept.
+            Ok(Message::Notification(notification)) => noticed(endpoint, caller, session, &notification),
             Ok(Message::Response(response)) => {
-                let stray = || endpoint.dispatcher.answered_astray(&caller.owner());
-                drop(session.lock().exchanges.handle_response(response, stray));
+                let response = Box::pin(answered(endpoint, caller, session, response)).await;
+                if !response.status().is_success() {
+                    refused_answer = Some(response);
+                }
             }
             Err(error) => answers.push(refused(error.id(), &error.to_error_object())),
         }
     }
     if answers.is_empty() && running.is_empty() {
-        return empty(StatusCode::ACCEPTED);
+        // What was accepted of it may come again. Beside answers there is no saying that something was not.
+        return refused_answer.unwrap_or_else(|| empty(StatusCode::ACCEPTED));
     }
     if running.is_empty() {
         return json(&endpoint.options, Answered::Result, join_batch(&answers));

@@ -375,6 +375,17 @@ pub(super) fn notice(
         Ok(session) => session,
         Err(response) => return *response,
     };
+    noticed(endpoint, caller, &session, notification);
+    empty(StatusCode::ACCEPTED)
+}
+
+/// A notification of the session's client, which may be for a call of another node.
+pub(super) fn noticed(
+    endpoint: &Endpoint,
+    caller: &Caller,
+    session: &Arc<Session>,
+    notification: &Notification<'_>,
+) {
     let is_here = session.lock().exchanges.handle_notification(notification);
     if !is_here
         && let Some(board) = session.elsewhere()
@@ -386,12 +397,11 @@ pub(super) fn notice(
         object.raw("jsonrpc", "\"2.0\"").field("method", &notification.method);
         object.raw("params", notification.params.as_str().unwrap_or("{}"));
         object.end();
-        board.say(sent(&session, &message), Some(session.standing()));
+        board.say(sent(session, &message), Some(session.standing()));
         if let Ok(Some(id)) = notification.params.read::<RequestId>("requestId") {
-            tokio::spawn(cancel_left(endpoint.dispatcher.clone(), session, id));
+            tokio::spawn(cancel_left(endpoint.dispatcher.clone(), Arc::clone(session), id));
         }
     }
-    empty(StatusCode::ACCEPTED)
 }
 
 /// Cancels the task that a call has become, if its node is gone: nobody else hears that its caller cancels it.
@@ -414,10 +424,19 @@ pub(super) async fn response(
     session_id: Option<&str>,
     response: jsonrpc::Response<'_>,
 ) -> Response<Body> {
-    let session = match within(endpoint, caller, session_id) {
-        Ok(session) => session,
-        Err(response) => return *response,
-    };
+    match within(endpoint, caller, session_id) {
+        Ok(session) => answered(endpoint, caller, &session, response).await,
+        Err(response) => *response,
+    }
+}
+
+/// The same where the session is known, whose call may be another node's.
+pub(super) async fn answered(
+    endpoint: &Endpoint,
+    caller: &Caller,
+    session: &Session,
+    response: jsonrpc::Response<'_>,
+) -> Response<Body> {
     if let Some(id) = &response.id
         && session.lock().exchanges.is_asked_elsewhere(id)
     {
@@ -425,7 +444,7 @@ pub(super) async fn response(
         if let Err(refused) = endpoint.dispatcher.poll(caller, 0) {
             return too_often(ANSWERED_TOO_OFTEN, &refused);
         }
-        return match Box::pin(answered_elsewhere(endpoint, &session, id, &response)).await {
+        return match Box::pin(answered_elsewhere(endpoint, session, id, &response)).await {
             true => empty(StatusCode::ACCEPTED),
             false => text(StatusCode::SERVICE_UNAVAILABLE, NOT_KEPT.into()),
         };
