@@ -18,7 +18,7 @@ pub struct Entry {
     /// On which node.
     pub node: String,
     /// What happened: `created`, `claimed`, `attempt_lost`, `asked`, `answered`, `fetched`, `asked_to_end`, `cancelled`, `ended`,
-    /// `late_outcome`, `orphaned`, `deleted`, `forgotten`, `refused`, `stray_answer`, `date_refused`; of the trail itself `began`, `missed` and `removed`.
+    /// `late_outcome`, `orphaned`, `deleted`, `forgotten`, `asked_in_vain`, `refused`, `stray_answer`, `date_refused`; of the trail itself `began`, `missed` and `removed`.
     pub what: String,
     /// To which task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ pub struct Entry {
     /// The date of the machine that is not followed (as `at` is written).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
-    /// How many questions were asked or answered, or events missed.
+    /// How many questions were asked or answered, tasks asked after in vain, or events missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// The last entries of the other chains when this one began, or of files that were removed.
@@ -116,8 +116,8 @@ impl Entry {
         entry.owner = event.owner.as_ref().map(|owner| owner.as_str().to_owned());
         entry.by = event.by.as_ref().map(|by| by.as_str().to_owned());
         match &event.what {
-            What::Asked(questions) | What::Answered(questions) => {
-                entry.count = u64::try_from(*questions).ok()
+            What::Asked(count) | What::Answered(count) | What::AskedInVain(count) => {
+                entry.count = u64::try_from(*count).ok()
             }
             What::AttemptLost(node) => entry.lost = Some(node.as_str().to_owned()),
             What::DateRefused(date) => entry.date = written(*date),
@@ -159,6 +159,7 @@ impl What {
             Self::Orphaned => "orphaned",
             Self::Deleted => "deleted",
             Self::Forgotten => "forgotten",
+            Self::AskedInVain(_) => "asked_in_vain",
             Self::Refused => "refused",
             Self::StrayAnswer => "stray_answer",
             Self::DateRefused(_) => "date_refused",

@@ -117,6 +117,9 @@ pub enum What {
     Deleted,
     /// Its time was up: what it was called with and came to is forgotten.
     Forgotten,
+    /// So many tasks were asked after that are not there, or are somebody else's, since this was last noted of who asked: it may
+    /// guess ids. Noted once they are 20 in ten minutes, and not again within ten.
+    AskedInVain(usize),
     /// Whoever asked after tasks in vain too often is refused from now on.
     Refused,
     /// An answer came in a session to what was asked in another, and counts for nothing. It is forged, or, where a

@@ -80,6 +80,12 @@ impl Trail {
         self.note(What::Fetched, record, Some(Party::of(by)));
     }
 
+    /// So many tasks were asked after that are not there for who asked.
+    pub(crate) fn guessed(&self, tasks: u32, by: &Owner) {
+        let tasks = usize::try_from(tasks).unwrap_or(usize::MAX);
+        self.0.audit.note(self.event(What::AskedInVain(tasks), Some(Party::of(by))));
+    }
+
     /// Whoever asked in vain too often is refused.
     pub(crate) fn refused(&self, by: &Owner) {
         self.0.audit.note(self.event(What::Refused, Some(Party::of(by))));

@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_tasks::store::Owner;
 use tokio::time::Instant;
 
 use super::dispatch::Caller;
 use super::fleet_rates::{Taken, What};
+use super::guesses::{Guesses, TOLD_FROM};
 use super::in_all::{InAll, Whose};
 use super::party::Asker;
 use crate::audit::Trail;
@@ -112,6 +114,8 @@ struct Known {
     sweep_at: usize,
     in_all: InAll,
     figures: PollFigures,
+    /// What strangers have asked after in vain: the trail has one name for all of them.
+    strangers_guesses: Guesses,
 }
 
 /// What one of them may still ask.
@@ -125,6 +129,8 @@ struct Account {
     missed: u32,
     /// It was logged that it asks in vain too often.
     told: bool,
+    /// What the trail is told of these, if it is a principal's.
+    guesses: Guesses,
 }
 
 impl Polls {
@@ -141,6 +147,7 @@ impl Polls {
             sweep_at: SWEEP,
             in_all: InAll::new(in_all, now),
             figures: PollFigures::default(),
+            strangers_guesses: Guesses::default(),
         };
         Arc::new(Self { each, in_vain, trail, known: Mutex::new(known) })
     }
@@ -255,7 +262,7 @@ impl Known {
 impl Account {
     fn new(polls: &Polls, now: Instant) -> Self {
         let (polls, in_vain) = (Bucket::full(&polls.each, now), Bucket::full(&polls.in_vain, now));
-        Self { polls, in_vain, held: 0, missed: 0, told: false }
+        Self { polls, in_vain, held: 0, missed: 0, told: false, guesses: Guesses::default() }
     }
 
     /// Takes what comes back for each task that is there.
@@ -335,6 +342,28 @@ impl Poll {
             account.in_vain.give_back(held.saturating_sub(missed), &self.polls.in_vain);
             // Who asks after more at once than there can ever be owes the rest.
             account.in_vain.owe(missed.saturating_sub(held));
+        }
+        if missed > 0 {
+            self.tell_of_guesses(known, missed);
+        }
+    }
+
+    /// Notes in the trail that its caller goes on asking in vain, when that is due.
+    fn tell_of_guesses(&self, mut known: MutexGuard<'_, Known>, missed: u32) {
+        let Some(trail) = &self.polls.trail else { return };
+        let (guesses, by) = match &self.asker {
+            Some(asker @ Asker::Principal(principal)) => match known.askers.get_mut(asker) {
+                Some(account) => (&mut account.guesses, Owner::Principal(principal.clone())),
+                None => return,
+            },
+            _ => (&mut known.strangers_guesses, Owner::Anonymous),
+        };
+        let from = TOLD_FROM.min(self.polls.in_vain.tokens);
+        let due = guesses.missed(missed, from, VAIN_WITHIN, Instant::now());
+        // Nobody waits for a trail.
+        drop(known);
+        if let Some(count) = due {
+            trail.guessed(count, &by);
         }
     }
 

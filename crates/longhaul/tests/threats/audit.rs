@@ -78,6 +78,49 @@ async fn r2_66_the_trail_tells_who_made_fetched_and_ended_which_task() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a2_who_guesses_ids_is_in_the_trail_with_the_number_and_not_once_a_guess() {
+    let kept = Kept::default();
+    let rig = Rig::of(server(&Arc::default()).audit(kept.clone()), PollOptions::default());
+    let theirs = rig.task_of(Some("ann")).await;
+    let guess = async |who, guesses: u32| {
+        for number in 0..guesses {
+            let id = if number == 0 { theirs.clone() } else { format!("long_nap-{number}") };
+            assert!(rig.get(who, &id).await["error"].is_object());
+        }
+    };
+    let told = || {
+        let events = kept.0.lock().unwrap().clone();
+        let vain = events.into_iter().filter_map(|event| match event.what {
+            What::AskedInVain(tasks) => {
+                assert_eq!(
+                    (event.task, event.tool, event.owner),
+                    (None, None, None),
+                    "whose they are is not told"
+                );
+                Some((tasks, event.by.unwrap()))
+            }
+            _ => None,
+        });
+        vain.collect::<Vec<_>>()
+    };
+    let (mallory, nobody) = (party("mallory").unwrap(), Party::of(&Owner::Anonymous));
+    guess(Some("mallory"), 19).await;
+    guess(Some("carol"), 19).await;
+    assert_eq!(told(), [], "nineteen are a client that was away");
+    guess(Some("mallory"), 2000).await;
+    let mut all = vec![(20, mallory.clone())];
+    assert_eq!(told(), all);
+    // Those of this machine and of nowhere are not refused for it, and in the trail they are one.
+    guess(None, 50).await;
+    all.push((20, nobody));
+    assert_eq!(told(), all);
+    tokio::time::advance(Duration::from_secs(600)).await;
+    guess(Some("mallory"), 100).await;
+    all.push((281, mallory));
+    assert_eq!(told(), all, "300 were looked up before it was refused, of which 20 were told");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_fetched_any_other_way_and_what_is_answered_is_told_too() {
     let kept = Kept::default();
     let ask = |cx: Cx, _: serde_json::Map<String, serde_json::Value>| async move {
