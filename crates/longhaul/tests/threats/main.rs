@@ -9,6 +9,7 @@ mod bytes;
 mod callers;
 mod calls;
 mod door;
+mod drafted_ids;
 mod outward;
 mod places;
 mod polls;
