@@ -163,7 +163,8 @@ fn dates(before: &Record, now: &Record) -> Option<&'static str> {
         let words = (task.status_message.clone(), task.progress.clone());
         // As long as it is open, for that is how long it is kept.
         let ttl = (!task.is_terminal()).then_some(task.expires_at);
-        (status, words, ttl, task.questions.clone(), task.outcome().cloned(), task.parts)
+        let made = (task.children.open, task.children.ended);
+        (status, words, ttl, task.questions.clone(), task.outcome().cloned(), (task.parts, made))
     };
     let changed = seen(before) != seen(now);
     if now.epoch < before.epoch {
@@ -217,7 +218,7 @@ impl Sight {
         if date(task) < date(&before) {
             broken.push(format!("I10: lastUpdatedAt ran backwards from {before} to {task}"));
         }
-        let what = ["status", "statusMessage", "inputRequests"];
+        let what = ["status", "statusMessage", "inputRequests", "ttlMs", "_meta"];
         if date(task) == date(&before) && what.iter().any(|what| task[what] != before[what]) {
             broken.push(format!("I10: {before} changed to {task} without a new date"));
         }

@@ -119,7 +119,13 @@ pub(super) async fn a_child_that_ends_is_learnt_and_wakes_its_parent(backend: &d
     finish(&*other, &held).await;
     let due = get(store, &parent.id).await.unwrap();
     assert!(matches!(due.phase, Phase::Queued { .. }), "{:?}", due.phase);
-    assert!(due.seq > before.0 && due.updated_at == before.1, "whoever waits looks; nobody sees more");
+    assert!(due.seq > before.0, "whoever waits looks");
+    assert_eq!(
+        due.updated_at,
+        before.1.after(Duration::from_secs(1)),
+        "one more has ended, as callers are told"
+    );
+    assert_eq!(due.status_changed_at, parked.status_changed_at, "its status is what it was");
     assert_eq!((due.children.open, due.children.ended), (1, 1));
     let parent = claim(store, "p").await;
     let Some(StepState::Learnt { value, is_error: false }) = state(store, &parent, "c").await else {

@@ -1,6 +1,6 @@
 //! What becomes of a task and of the one that made it: when it is made, and when either ends.
 
-use super::{Noted, cancel, create, end, held, steps};
+use super::{Noted, cancel, create, end, held, steps, touch};
 use crate::{
     ChildEnd, Dialect, Epoch, Json, Limits, NewChild, NodeId, Outcome, Parent, Phase, Quota, Record,
     Settings, Step, StepState, StoreError, Time,
@@ -59,6 +59,8 @@ pub fn spawn(
         return full(Quota::Children, limits.max_children);
     }
     parent.children.open += 1;
+    // Every answer about it says how many it has made.
+    touch(parent, now);
     steps::add(parent, &step, limits)?;
     let mut task = child.task.clone();
     (task.owner, task.share) = (parent.owner.clone(), parent.share);
@@ -87,6 +89,7 @@ pub fn hear(
     };
     parent.children.open = parent.children.open.saturating_sub(1);
     parent.children.ended = parent.children.ended.saturating_add(1);
+    touch(parent, now);
     // What is kept of it, and of those below it, is the parent's to answer for, and in the end that of the topmost.
     let kept = child.step_bytes + child.part_bytes + outcome.len() as u64;
     let below = child.children.below.saturating_add(shares(kept, &settings.limits));

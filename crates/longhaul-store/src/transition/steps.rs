@@ -82,9 +82,11 @@ fn forget_step(record: &mut Record, step: &Step, now: Time) {
     record.steps = record.steps.saturating_sub(1);
     record.owed = record.owed.saturating_sub(u32::from(is_owed(step)));
     record.step_bytes = record.step_bytes.saturating_sub(step.size() as u64);
-    let asked_before = !record.questions.is_empty();
+    let asked_before = record.questions.len();
     record.questions.retain(|question| question.step != step.key);
-    asked(record, asked_before, now);
+    if record.questions.len() != asked_before {
+        asked(record, asked_before, now);
+    }
 }
 
 /// One of them; `None` if it says nothing new.
@@ -111,8 +113,9 @@ fn take_step(
     record.steps += u32::from(before.is_none());
     record.owed = record.owed.saturating_sub(u32::from(before.is_some_and(is_owed)));
     record.owed += u32::from(is_owed(step));
-    let asked_before = !record.questions.is_empty();
+    let asked_before = record.questions.len();
     record.questions.retain(|question| question.step != step.key);
+    let mut changes = record.questions.len() != asked_before;
     let mut step = step.clone();
     (step.began_at, step.learnt_at) = times(before, &step, now);
     if let StepState::Asked(question) = &mut step.state {
@@ -122,8 +125,11 @@ fn take_step(
         }
         (question.step, question.of, question.asked_at) = (step.key.clone(), step.of, now);
         record.questions.push(question.clone());
+        changes = true;
     }
-    asked(record, asked_before, now);
+    if changes {
+        asked(record, asked_before, now);
+    }
     Ok(Some(step))
 }
 
@@ -236,7 +242,7 @@ pub fn answer(
     now: Time,
     limits: &Limits,
 ) -> Result<Noted, StoreError> {
-    let mut learnt = Vec::new();
+    let (mut learnt, asked_before) = (Vec::new(), record.questions.len());
     for reply in replies {
         let is_open = |question: &Question| {
             question.key == reply.key && question.deadline.is_none_or(|deadline| deadline > now)
@@ -255,7 +261,7 @@ pub fn answer(
         learnt.push(step);
     }
     if !learnt.is_empty() {
-        asked(record, true, now);
+        asked(record, asked_before, now);
         if matches!(record.phase, Phase::Parked { .. }) {
             record.phase = Phase::Queued { not_before: now };
         }
@@ -263,13 +269,10 @@ pub fn answer(
     Ok(Noted { steps: learnt, ..Noted::default() })
 }
 
-/// What is asked may have changed: a status does when the first question comes or the last goes.
-fn asked(record: &mut Record, before: bool, now: Time) {
-    let after = !record.questions.is_empty();
-    if before || after {
-        touch(record, now);
-    }
-    if before != after {
+/// What is asked has changed, where there were so many questions before: a status does when the first comes or the last goes.
+fn asked(record: &mut Record, before: usize, now: Time) {
+    touch(record, now);
+    if (before == 0) != record.questions.is_empty() {
         record.status_changed_at = record.updated_at;
     }
 }

@@ -183,13 +183,12 @@ impl Task {
 
     /// Changes what is asked; a status changes when the first question comes or the last goes.
     fn ask(&mut self, now: i64, change: impl FnOnce(&mut Vec<usize>)) {
-        let before = !self.asked.is_empty();
+        let before = self.asked.clone();
         change(&mut self.asked);
-        let after = !self.asked.is_empty();
-        if before || after {
+        if self.asked != before {
             self.touch(now);
         }
-        if before != after {
+        if self.asked.is_empty() != before.is_empty() {
             self.turned = self.updated;
         }
     }
@@ -433,8 +432,10 @@ impl World {
         }
         let said = self.create(child, keep, by);
         if said == Well {
+            let now = self.now;
             if let Some(task) = self.tasks.get_mut(&name) {
                 task.steps.insert(link.step, Step::Child(child));
+                task.touch(now);
             }
             if let Some(child) = self.tasks.get_mut(&child) {
                 child.link = Some(link);
@@ -562,6 +563,7 @@ impl World {
             if parent.steps.get(&link.step) == Some(&Step::Child(name)) {
                 parent.steps.insert(link.step, Step::Learnt(Value::End(name, how)));
             }
+            parent.touch(now);
             if link.essential && how != How::Done {
                 self.take_away(link.parent, How::LostChild);
             } else if matches!(parent.at, At::Parked(_)) {
