@@ -42,7 +42,7 @@ impl Overlay for Heard {
     }
 }
 
-/// Everything that can be asked of a task: in which revision, by which method, and with what beside its id.
+/// Everything that can be asked of a task by its id, or by the name that its caller gave it: in which revision, by which method, and with what beside its id.
 fn requests(key: &str) -> Vec<(Option<Revision>, &'static str, Value)> {
     let companion = |name: &str, more: Value| {
         let mut arguments = more;
@@ -74,19 +74,30 @@ fn requests(key: &str) -> Vec<(Option<Revision>, &'static str, Value)> {
         (legacy, "tools/call", companion("task_answer", json!({"question": key, "content": {"go": 7}}))),
         (legacy, "tools/call", companion("task_cancel", json!({}))),
     ]
+        (None, "subscriptions/listen", json!({"notifications": {"taskIds": ["ID"]}})),
+        (None, "resources/read", json!({"uri": "longhaul://tasks/ID/parts"})),
+        (legacy, "resources/read", json!({"uri": "longhaul://tasks/ID/parts?after=1"})),
+        // Of drafted tasks alone.
+        (legacy, "tasks/delete", of_task(json!({}))),
 }
 
-/// A1 of `conformance/REQUIREMENTS.md`: not even the store has more to do, so that no time tells.
+/// A1 of `conformance/REQUIREMENTS.md`: not even the store has more to do, so that no time tells. What is asked of the store is asked in
+/// the owner's name, and so is the same for what is another's as for what is not there.
 #[test]
 fn a1_a_task_of_somebody_else_is_answered_and_costs_as_one_that_is_not_there() {
     let (world, asked) = (World::default(), Arc::new(Mutex::new(Vec::new())));
     let store = Heard { store: Arc::new(Memory::new()), asked: Arc::clone(&asked) };
     let tool = Tool::typed("order", "Order", move |cx, _: Nothing| order(world.clone(), cx));
-    let server = Server::new("one", "1").tool(tool.task(policy()).answer_by_model(true));
+    let quick = Tool::typed("quick", "Ends at once", |_, _: Nothing| async { "done" }).task(policy());
+    let server = Server::new("one", "1").tool(tool.task(policy()).answer_by_model(true)).tool(quick);
+    let server = server.drafted_tasks(true);
     // Nothing but what is asked for: no node looks after another's work.
     let one = Process::on(server, store, |pace| pace.recover_every = Duration::from_secs(3600));
     let meta = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}});
     let id = one.call("order");
+    let list = || one.exchange("bob", Some(Revision::V2025_11_25), "tasks/list", &json!({"_meta": meta}));
+    let nothing_listed = list();
+    assert_eq!(nothing_listed["result"]["tasks"], json!([]), "{nothing_listed}");
     let older = one.exchange(
         "ann",
         Some(Revision::V2025_11_25),
@@ -95,16 +106,28 @@ fn a1_a_task_of_somebody_else_is_answered_and_costs_as_one_that_is_not_there() {
     );
     let older = older["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{older}")).to_owned();
     let key = question(&one.settled(&id));
+    let drafted = "hers-86512e2-9e0d-44bd-8f29-789f320fe840".to_owned();
+    let named = json!({"io.modelcontextprotocol/clientCapabilities": {}, "modelcontextprotocol.io/task": {"taskId": drafted}});
+    let quick = json!({"name": "quick", "arguments": {}, "_meta": named});
+    let quick = one.exchange("ann", Some(Revision::V2025_11_25), "tools/call", &quick);
+    assert_eq!(quick["result"]["content"][0]["text"], "done", "{quick}");
     // Its work is put aside, and has nothing more to write.
     std::thread::sleep(Duration::from_millis(500));
 
     let absent = format!("order-{}", "x".repeat(id.len() - "order-".len()));
+    let modern = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    });
     let ask = |id: &str, (revision, method, params): &(Option<Revision>, &str, Value)| {
-        let mut params: Value =
-            serde_json::from_str(&params.to_string().replace("\"ID\"", &format!("\"{id}\""))).unwrap();
+        let mut params: Value = serde_json::from_str(&params.to_string().replace("ID", id)).unwrap();
         asked.lock().unwrap().clear();
         let answer = match revision {
             None => one.ask_as("bob", method, params),
+            None if *method == "subscriptions/listen" => {
+                params["_meta"] = modern.clone();
+                one.begin_as("bob", None, method, &params)
+            }
             Some(_) => {
                 params["_meta"] = meta.clone();
                 one.exchange("bob", *revision, method, &params)
@@ -117,15 +140,20 @@ fn a1_a_task_of_somebody_else_is_answered_and_costs_as_one_that_is_not_there() {
     for state in ["open", "ended"] {
         for request in requests(&key) {
             let nothing = ask(&absent, &request);
-            assert!(nothing.0.contains("not found"), "{request:?}: {}", nothing.0);
+            let says_so = request.1 == "subscriptions/listen" || nothing.0.contains("not found");
+            assert!(says_so, "{request:?}: {}", nothing.0);
             assert!(!nothing.1.is_empty(), "{request:?} asked the store");
-            for foreign in [&id, &older] {
+            for foreign in [&id, &older, &drafted] {
                 assert_eq!(ask(foreign, &request), nothing, "{state} {request:?}");
             }
         }
         if state == "open" {
             assert_eq!([&id, &older].map(|id| one.record(id)), before, "nothing of them has changed");
             one.answer(&id, &key, &yes());
+            let still = json!({"taskId": drafted, "_meta": meta});
+            let still = one.exchange("ann", Some(Revision::V2025_11_25), "tasks/get", &still);
+            assert_eq!(still["result"]["status"], "completed", "nor is it deleted: {still}");
+            assert_eq!(list(), nothing_listed, "and none is listed");
             assert_eq!(text(&one.until(&id, |task| task["status"] == "completed")), "receipt 1, shipped");
         }
     }
