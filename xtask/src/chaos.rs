@@ -158,9 +158,11 @@ pub(crate) fn many(site: &Site) -> Result<Tally> {
 }
 
 /// The tests of very many: a package with its features, a test and which of its functions.
-const MANY_OF: [(&str, &str, &str, &str); 2] = [
+const MANY_OF: [(&str, &str, &str, &str); 4] = [
     ("longhaul-store", "conformance,sqlite", "sqlite", "many::"),
     ("longhaul", "http,http-client", "threats", "a2_of_very_many"),
+    ("longhaul", "http,http-client", "threats", "s2_who_polls_very_many"),
+    ("longhaul", "http,http-client", "task_news", "s1_who_reads_a_byte_a_second"),
 ];
 
 /// What crashes in the explorer, and what it crashes in.

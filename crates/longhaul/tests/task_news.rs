@@ -17,7 +17,9 @@ use longhaul::{Cx, Server, Tool};
 use longhaul_store::wrap::{Faults, Operation, Wrap, Wrapped};
 use longhaul_test::transcript::Book;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::io::{
+    AsyncBufReadExt, AsyncReadExt as _, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf,
+};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Steps {
@@ -362,6 +364,44 @@ async fn a_subscription_that_is_not_read_ends_in_order() {
     };
     assert_eq!(answer["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], subscription);
     client.is_told_nothing().await;
+}
+
+/// S1 of `conformance/REQUIREMENTS.md`: a byte a second, while a task changes three thousand times; with `LONGHAUL_MANY` ten thousand
+/// times, as the matrix of failures has it and `cargo xtask chaos many` tries.
+#[tokio::test(start_paused = true)]
+async fn s1_who_reads_a_byte_a_second_is_told_the_end_or_that_it_is_told_no_more() {
+    let events = if std::env::var_os("LONGHAUL_MANY").is_some() { 10_000 } else { 3_000 };
+    for (limit, is_told) in [(Duration::from_secs(30), false), (Duration::from_secs(3600), true)] {
+        let options = SubscriptionOptions::default().slow_limit(limit);
+        let dispatcher = server(&Memory::new()).subscriptions(options).dispatcher().unwrap();
+        let mut client = Client::with_room(&dispatcher, "ann", 1 << 10);
+        // It takes no more from the connection than what it reads.
+        client.reader = BufReader::with_capacity(1, client.reader.into_inner());
+        let id = client.start("work", json!({"steps": events})).await;
+        let (subscription, _) = client.follow(&[&id]).await;
+        let (mut read, mut told) = (0_usize, 0_u32);
+        let ended_in_order = loop {
+            let mut line = Vec::new();
+            while line.last() != Some(&b'\n') {
+                line.push(client.reader.read_u8().await.unwrap());
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            read += line.len();
+            let said: Value = serde_json::from_slice(&line).unwrap();
+            if said["id"] == subscription {
+                break true;
+            }
+            told += 1;
+            if said["params"]["status"] == "completed" {
+                break false;
+            }
+        };
+        assert_eq!(ended_in_order, !is_told, "after {told} messages");
+        assert!(told < 100 && read < 64 << 10, "{told} messages of {read} bytes were kept for it");
+        client.reader = BufReader::new(client.reader.into_inner());
+        let last = client.get(&id).await;
+        assert_eq!(last["status"] == "completed", is_told, "and whoever asks hears how it stands: {last}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

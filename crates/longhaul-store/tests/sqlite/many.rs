@@ -9,8 +9,9 @@ use std::{
 };
 
 use longhaul_store::{
-    Batch, Cancellation, Epoch, Filter, Finished, Json, Limits, Memory, NewTask, Outcome, Record, Retention,
-    Scope, Settings, Sqlite, SqliteOptions, Start, StepClock, SystemClock, TaskStore, Time,
+    Batch, Cancellation, Epoch, EventStore, Filter, Fingerprint, Finished, Json, Limits, Memory, NewTask,
+    Outcome, Part, PartContent, Question, Quota, Record, Retention, Scope, Settings, Sqlite, SqliteOptions,
+    Start, Step, StepClock, StepState, StoreError, Stream, SystemClock, TaskStore, Time,
 };
 
 use super::{ann, id, task};
@@ -200,4 +201,64 @@ async fn s3_a_list_of_very_many_meets_each_lasting_task_once_while_others_come_a
     assert!(gone > 0 && pages > lasting / 1000, "{gone} went in {pages} pages");
     assert_eq!(met.keys().filter(|name| name.starts_with("lasting")).count(), lasting);
     assert!(met.values().all(|times| *times == 1), "met twice");
+}
+
+/// S4 of `conformance/REQUIREMENTS.md`, as the matrix of failures has it: 100 MB, 10^5 questions and 10^6 events, by the bounds that
+/// there are when nobody says otherwise.
+#[tokio::test]
+async fn s4_a_result_questions_and_events_without_end_are_refused_or_make_room() {
+    let store = Memory::new();
+    let made = store.create(task("t", 2)).await.unwrap().into_record();
+    let limits = Limits::default();
+
+    let whole = Json::parse(format!("\"{}\"", "x".repeat(100_000_000))).unwrap();
+    let refused = store.finish(&made.id, made.epoch, Outcome::result(whole, false), Batch::new()).await;
+    let Err(StoreError::TooLarge { found, limit, .. }) = refused else {
+        panic!("a result of 100 MB is taken")
+    };
+    assert!(found > 100_000_000 && limit == limits.max_outcome, "{found} of {limit}");
+
+    let asks = |number: usize| {
+        let key = format!("q{number}");
+        let question = Question::new(key.clone(), Json::parse("{}").unwrap());
+        Step::new(key, Fingerprint::new([1; Fingerprint::LEN]), StepState::Asked(question))
+    };
+    let is_full = |refused: &Result<u64, StoreError>| {
+        let limit = limits.max_questions as u64;
+        matches!(refused, Err(StoreError::Overloaded { what: Quota::Questions, limit: found }) if *found == limit)
+    };
+    let mut all = Batch::new();
+    all.steps = (0..100_000).map(asks).collect();
+    let refused = store.write(&made.id, made.epoch, all).await;
+    assert!(is_full(&refused), "all at once: {refused:?}");
+    for number in 0..many(10_000, 100_000) {
+        let written = store.write(&made.id, made.epoch, Batch::new().with_step(asks(number))).await;
+        assert!(
+            if number < limits.max_questions { written.is_ok() } else { is_full(&written) },
+            "{number}: {written:?}"
+        );
+    }
+    let kept = store.get(Scope::Operator, &made.id).await.unwrap().unwrap();
+    assert_eq!((kept.questions.len(), kept.is_terminal()), (limits.max_questions, false));
+
+    let (owner, events) = (ann(), many(20_000, 1_000_000) as u64);
+    let stream = Stream::new(&owner, "session", "stream");
+    for _ in 0..events {
+        store.append(stream, "an event").await.unwrap();
+    }
+    let last = store.replay(stream, events - limits.max_stream_events, usize::MAX).await.unwrap();
+    assert!(last.is_some_and(|events| !events.is_empty()), "the newest are there");
+    let first = store.replay(stream, 0, usize::MAX).await.unwrap();
+    assert!(first.is_none(), "and nobody resumes behind what has made room");
+
+    let part = |number: usize| Part::new(format!("p{number}"), PartContent::Text("a part".into()));
+    for number in 0..2 * limits.max_parts as usize {
+        let written = store.write(&made.id, made.epoch, Batch::new().with_part(part(number))).await;
+        let is_full = matches!(written, Err(StoreError::Overloaded { what: Quota::Parts, .. }));
+        assert_eq!(is_full, number >= limits.max_parts as usize, "{number}: {written:?}");
+    }
+    store
+        .finish(&made.id, made.epoch, Outcome::lost("enough"), Batch::new())
+        .await
+        .expect("it ends all the same");
 }
