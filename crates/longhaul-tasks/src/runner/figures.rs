@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use longhaul_store::{StoreError, TaskId, Time};
 
+use super::worker::Places;
+
 /// What one node has come across since its engine was made. All but [`queue_age`](Self::queue_age) only rise.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
@@ -109,14 +111,24 @@ impl Counts {
 
 /// Who waits for a place among the calls of its tool. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Queue(Arc<Mutex<HashMap<Arc<str>, Line>>>);
+pub(super) struct Queue(Arc<Mutex<Lines>>);
 
-/// Those that wait for a place of one tool, in the order in which they get one.
+#[derive(Debug, Default)]
+struct Lines {
+    /// Those that wait, by the places that they wait for: a tool whose limit has changed has others, and those who waited before
+    /// stay where they are.
+    of: HashMap<usize, Line>,
+    /// In which line each task stands, and under which number.
+    stands: HashMap<TaskId, (usize, u64)>,
+}
+
+/// Those that wait for the same places, in the order in which they get one.
 #[derive(Debug, Default)]
 struct Line {
     /// The number of each, ever higher, and since when it waits.
     waiting: VecDeque<(u64, Time)>,
-    numbers: HashMap<TaskId, u64>,
+    /// How many places there are.
+    limit: usize,
 }
 
 impl Line {
@@ -128,27 +140,28 @@ impl Line {
 
 impl Queue {
     /// One more waits, until what this gives is dropped.
-    pub(super) fn enter(&self, tool: &Arc<str>, id: &TaskId, since: Time) -> Queued {
-        let mut lines = self.lock();
-        let line = lines.entry(Arc::clone(tool)).or_default();
+    pub(super) fn enter(&self, places: &Arc<Places>, id: &TaskId, since: Time) -> Queued {
+        let (mut lines, places) = (self.lock(), Arc::clone(places));
+        let line = lines.of.entry(key(&places)).or_default();
+        line.limit = places.limit;
         let number = line.waiting.back().map_or(0, |(last, _)| last + 1);
         line.waiting.push_back((number, since));
-        line.numbers.insert(id.clone(), number);
-        Queued { queue: self.clone(), tool: Arc::clone(tool), id: id.clone(), number }
+        lines.stands.insert(id.clone(), (key(&places), number));
+        Queued { queue: self.clone(), places, id: id.clone(), number }
     }
 
-    /// How many get a place of `tool` before this task, if it waits for one.
-    pub(super) fn ahead(&self, tool: &str, id: &TaskId) -> Option<usize> {
+    /// Where this task stands, if it waits for a place.
+    pub(super) fn in_line(&self, id: &TaskId) -> Option<InLine> {
         let lines = self.lock();
-        let line = lines.get(tool)?;
-        line.numbers.get(id).map(|number| line.index(*number))
+        let (of, number) = lines.stands.get(id)?;
+        lines.of.get(of).map(|line| InLine::new(line.index(*number), line.limit))
     }
 
     fn oldest(&self) -> Option<Time> {
-        self.lock().values().filter_map(|line| line.waiting.front()).map(|(_, since)| *since).min()
+        self.lock().of.values().filter_map(|line| line.waiting.front()).map(|(_, since)| *since).min()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Line>> {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -157,24 +170,31 @@ impl Queue {
 #[derive(Debug)]
 pub(super) struct Queued {
     queue: Queue,
-    tool: Arc<str>,
+    /// Kept, so that no others have their key meanwhile.
+    places: Arc<Places>,
     id: TaskId,
     number: u64,
+}
+
+/// What tells these places from all others as long as they are there.
+fn key(places: &Arc<Places>) -> usize {
+    Arc::as_ptr(places).addr()
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
         let mut lines = self.queue.lock();
-        let Some(line) = lines.get_mut(&self.tool) else { return };
+        let (of, stands) = (key(&self.places), self.number);
+        if lines.stands.get(&self.id) == Some(&(of, stands)) {
+            lines.stands.remove(&self.id);
+        }
+        let Some(line) = lines.of.get_mut(&of) else { return };
         let at = line.index(self.number);
         if line.waiting.get(at).is_some_and(|(number, _)| *number == self.number) {
             line.waiting.remove(at);
         }
-        if line.numbers.get(&self.id) == Some(&self.number) {
-            line.numbers.remove(&self.id);
-        }
         if line.waiting.is_empty() {
-            lines.remove(&self.tool);
+            lines.of.remove(&of);
         }
     }
 }
@@ -185,27 +205,32 @@ mod tests {
 
     #[test]
     fn each_knows_how_many_come_before_it_of_its_tool() {
-        let (queue, test, deploy) = (Queue::default(), Arc::from("test"), Arc::from("deploy"));
+        let (queue, test, deploy) = (Queue::default(), Places::new(2), Places::new(1));
         let id = |name: &str| TaskId::new(name).unwrap();
         let enter = |tool, name, at| queue.enter(tool, &id(name), Time::from_unix_ms(at));
         let first = enter(&test, "t-1", 10);
         let second = enter(&test, "t-2", 20);
         let third = enter(&test, "t-3", 30);
         let other = enter(&deploy, "d-1", 5);
-        let ahead = |tool, name| queue.ahead(tool, &id(name));
+        let in_line = |name| queue.in_line(&id(name)).map(|line| (line.ahead, line.limit));
         assert_eq!(
-            [ahead("test", "t-1"), ahead("test", "t-3"), ahead("deploy", "d-1")],
-            [Some(0), Some(2), Some(0)]
+            [in_line("t-1"), in_line("t-3"), in_line("d-1")],
+            [Some((0, 2)), Some((2, 2)), Some((0, 1))]
         );
-        assert_eq!([ahead("test", "d-1"), ahead("build", "t-1")], [None, None]);
+        assert_eq!(in_line("d-2"), None);
         assert_eq!(queue.oldest(), Some(Time::from_unix_ms(5)));
         drop((second, other));
-        assert_eq!([ahead("test", "t-2"), ahead("test", "t-3")], [None, Some(1)]);
+        assert_eq!([in_line("t-2"), in_line("t-3")], [None, Some((1, 2))]);
         let fourth = enter(&test, "t-4", 40);
         drop(first);
-        assert_eq!([ahead("test", "t-3"), ahead("test", "t-4")], [Some(0), Some(1)]);
+        assert_eq!([in_line("t-3"), in_line("t-4")], [Some((0, 2)), Some((1, 2))]);
         assert_eq!(queue.oldest(), Some(Time::from_unix_ms(30)));
-        drop((third, fourth));
-        assert!(queue.lock().is_empty(), "nothing is kept of who is gone");
+        // A limit that was changed has places of its own, for which nobody waits who waited before.
+        let others = Places::new(5);
+        let fifth = enter(&others, "t-5", 50);
+        assert_eq!([in_line("t-5"), in_line("t-4")], [Some((0, 5)), Some((1, 2))]);
+        drop((third, fourth, fifth));
+        let lines = queue.lock();
+        assert!(lines.of.is_empty() && lines.stands.is_empty(), "nothing is kept of who is gone");
     }
 }

@@ -51,7 +51,7 @@ use follow::{Again, Followers, Whose};
 use join::{Joins, Stage};
 use run::Run;
 use runs::{Listed, Runs};
-use worker::Workers;
+use worker::{Places, Workers};
 
 /// How an engine paces itself. The lease is the store's setting.
 #[derive(Clone, Debug)]
@@ -148,10 +148,10 @@ impl Inner {
         id::mint(tool, self.store.now(), &*self.environment)
     }
 
-    /// What notes that a task waits for a place of `tool`, as long as what it gives is kept.
-    fn waits(self: &Arc<Self>, tool: &Arc<str>, id: &TaskId) -> impl FnOnce() -> Queued + Send + 'static {
-        let (inner, tool, id) = (Arc::clone(self), Arc::clone(tool), id.clone());
-        move || inner.counts.queue.enter(&tool, &id, inner.store.now())
+    /// What notes that a task waits for a place, as long as what it gives is kept.
+    fn waits(self: &Arc<Self>, id: &TaskId) -> impl FnOnce(&Arc<Places>) -> Queued + Send + 'static {
+        let (inner, id) = (Arc::clone(self), id.clone());
+        move |places| inner.counts.queue.enter(places, &id, inner.store.now())
     }
 
     /// Completes once the process is about to go.
@@ -225,8 +225,7 @@ impl Engine {
     /// Where a task stands in the line for a place among the calls of its tool, if it waits for one on this node. Another
     /// node's lines are known there alone.
     pub fn in_line(&self, record: &Record) -> Option<InLine> {
-        let ahead = self.0.counts.queue.ahead(&record.tool, &record.id)?;
-        Some(InLine::new(ahead, self.0.workers.limit(&record.tool)?))
+        self.0.counts.queue.in_line(&record.id)
     }
 
     /// Whether it works on nothing itself.

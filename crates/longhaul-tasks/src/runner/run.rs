@@ -363,7 +363,7 @@ impl Run {
                 self.place = place;
                 Some(Event::Admitted)
             }
-            worked = worked(&mut self.work, self.keeper.as_ref(), (&self.listed, &self.tool), (&mut self.place, &mut self.returning)) => {
+            worked = worked(&mut self.work, self.keeper.as_ref(), &self.listed, (&mut self.place, &mut self.returning)) => {
                 self.work = None;
                 // What was said last comes before the end.
                 if self.reports.has_news() {
@@ -578,7 +578,7 @@ impl Run {
         let inner = Arc::clone(&self.listed.inner);
         self.operation = match effect {
             Effect::Admit => {
-                let waits = inner.waits(&self.tool, &self.listed.id);
+                let waits = inner.waits(&self.listed.id);
                 match inner.workers.admit(&self.tool, &self.reporter, waits) {
                     Ok(place) => {
                         self.place = place;
@@ -749,12 +749,12 @@ pub(super) async fn optional<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
 async fn worked(
     work: &mut Option<Working>,
     keeper: Option<&Keeper>,
-    whose: (&Listed, &Arc<str>),
+    listed: &Listed,
     (place, returning): (&mut Place, &mut Option<BoxFuture<'static, Place>>),
 ) -> Worked {
     match work {
         Some(Working::Here(work)) => {
-            Worked::Here(poll_fn(|task| place::poll(work, keeper, whose, (place, returning), task)).await)
+            Worked::Here(poll_fn(|task| place::poll(work, keeper, listed, (place, returning), task)).await)
         }
         Some(Working::Outside(run, ended)) => {
             ended.await;

@@ -132,7 +132,7 @@ impl<'a> Attempt<'a> {
                 return;
             }
         }
-        let waits = inner.waits(&record.tool, &record.id);
+        let waits = inner.waits(&record.id);
         let _place = match inner.workers.admit(&record.tool, &Reporter::new().0, waits) {
             Ok(place) => place,
             Err(admission) => admission.await,

@@ -78,21 +78,49 @@ pub trait Entry: fmt::Debug + Send + Sync + 'static {
     ) -> BoxFuture<'static, Outcome>;
 }
 
-/// The right to run, given back when dropped.
-pub(super) type Place = Option<OwnedSemaphorePermit>;
-
-/// The next of these places, given in the order in which it is waited for; what `waits` gives is kept from then on.
-pub(super) fn next_place(
-    places: Arc<Semaphore>,
-    waits: impl FnOnce() -> Queued + Send + 'static,
-) -> BoxFuture<'static, Place> {
-    Box::pin(async move {
-        // Here, where the semaphore has it wait, and not before: so both have one order.
-        let _waits = waits();
-        // The semaphore is never closed.
-        places.acquire_owned().await.ok()
-    })
+/// The places for the calls of a tool, as many as its limit says.
+#[derive(Debug)]
+pub(super) struct Places {
+    free: Arc<Semaphore>,
+    pub(super) limit: usize,
 }
+
+impl Places {
+    pub(super) fn new(limit: usize) -> Arc<Self> {
+        let limit = limit.max(1);
+        Arc::new(Self { free: Arc::new(Semaphore::new(limit)), limit })
+    }
+
+    /// One of them, if one is free.
+    fn take(self: &Arc<Self>) -> Place {
+        let taken = Arc::clone(&self.free).try_acquire_owned().ok()?;
+        Some(Taken { places: Arc::clone(self), _taken: taken })
+    }
+
+    /// The next of them, given in the order in which it is waited for; what `waits` gives is kept from then on.
+    pub(super) fn next(
+        self: Arc<Self>,
+        waits: impl FnOnce(&Arc<Self>) -> Queued + Send + 'static,
+    ) -> BoxFuture<'static, Place> {
+        Box::pin(async move {
+            // Here, where the semaphore has it wait, and not before: so both have one order.
+            let _waits = waits(&self);
+            // The semaphore is never closed.
+            let taken = Arc::clone(&self.free).acquire_owned().await.ok()?;
+            Some(Taken { places: self, _taken: taken })
+        })
+    }
+}
+
+/// One of these places, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) places: Arc<Places>,
+    _taken: OwnedSemaphorePermit,
+}
+
+/// The right to run: none is needed where nothing is limited.
+pub(super) type Place = Option<Taken>;
 
 /// Every tool of a node, with the places for its calls.
 #[derive(Debug, Default)]
@@ -102,7 +130,7 @@ pub(super) struct Workers {
     others: OnceLock<Arc<dyn FoundJobs>>,
 }
 
-type Employed = (Worker, Option<Arc<Semaphore>>);
+type Employed = (Worker, Option<Arc<Places>>);
 
 impl Workers {
     pub(super) fn new(workers: impl IntoIterator<Item = Worker>) -> Self {
@@ -117,7 +145,7 @@ impl Workers {
         let places = match workers.get(&worker.tool) {
             // What that one has begun counts towards the same limit.
             Some((before, places)) if before.limit == worker.limit => places.clone(),
-            _ => worker.limit.map(|limit| Arc::new(Semaphore::new(limit.max(1)))),
+            _ => worker.limit.map(Places::new),
         };
         workers.insert(Arc::clone(&worker.tool), (worker, places));
     }
@@ -178,33 +206,27 @@ impl Workers {
         self.read().get(tool).and_then(|(worker, _)| worker.entry.clone())
     }
 
-    /// How many calls of `tool` may run at once, if that is limited.
-    pub(super) fn limit(&self, tool: &str) -> Option<usize> {
-        self.read().get(tool).and_then(|(worker, _)| worker.limit).map(|limit| limit.max(1))
-    }
-
     /// A place for one more call of `tool`, or else the wait for one, of which the caller is told; what `waits` gives is kept
     /// meanwhile.
     pub(super) fn admit(
         &self,
         tool: &str,
         reporter: &Reporter,
-        waits: impl FnOnce() -> Queued + Send + 'static,
+        waits: impl FnOnce(&Arc<Places>) -> Queued + Send + 'static,
     ) -> Result<Place, BoxFuture<'static, Place>> {
         let workers = self.read();
-        let Some((worker, Some(places))) = workers.get(tool) else { return Ok(None) };
-        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
-            return Ok(Some(place));
+        let Some((_, Some(places))) = workers.get(tool) else { return Ok(None) };
+        if let place @ Some(_) = places.take() {
+            return Ok(place);
         }
-        let limit = worker.limit.unwrap_or(1);
-        reporter.status(format!("queued: {limit} of {tool} are running, its limit"));
-        Err(next_place(Arc::clone(places), waits))
+        reporter.status(format!("queued: {} of {tool} are running, its limit", places.limit));
+        Err(Arc::clone(places).next(waits))
     }
 
     /// A place for a call that runs already, if there is one left: it cannot be made to wait.
     pub(super) fn admit_running(&self, tool: &str) -> Place {
         let workers = self.read();
         let (_, places) = workers.get(tool)?;
-        places.as_ref().and_then(|places| Arc::clone(places).try_acquire_owned().ok())
+        places.as_ref()?.take()
     }
 }

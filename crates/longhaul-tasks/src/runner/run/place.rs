@@ -8,14 +8,14 @@ use longhaul_store::Outcome;
 use crate::environment::BoxFuture;
 use crate::runner::keeper::Keeper;
 use crate::runner::runs::Listed;
-use crate::runner::worker::{Place, next_place};
+use crate::runner::worker::Place;
 
 /// Polls work that has a place. What waits for a task that it has made gives its place back, for that task may need it,
 /// and is polled next when it has one again.
 pub(super) fn poll(
     work: &mut BoxFuture<'static, Outcome>,
     keeper: Option<&Keeper>,
-    (listed, tool): (&Listed, &Arc<str>),
+    listed: &Listed,
     (place, returning): (&mut Place, &mut Option<BoxFuture<'static, Place>>),
     task: &mut Context<'_>,
 ) -> Poll<Outcome> {
@@ -30,7 +30,7 @@ pub(super) fn poll(
         && keeper.is_some_and(Keeper::awaits_child)
         && let Some(given) = place.take()
     {
-        *returning = Some(next_place(Arc::clone(given.semaphore()), listed.inner.waits(tool, &listed.id)));
+        *returning = Some(Arc::clone(&given.places).next(listed.inner.waits(&listed.id)));
     }
     polled
 }
