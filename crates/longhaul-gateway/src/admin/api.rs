@@ -119,11 +119,15 @@ async fn cancel_all(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result
         #[serde(default)]
         q: String,
         status: Option<String>,
+        after: Option<String>,
     }
-    let Which { q, status } = asked.json()?;
+    let Which { q, status, after } = asked.json()?;
     let find = Find::read(&q, state(status.as_deref())?).map_err(AdminError::Unreadable)?;
-    let Cancelled { tasks, has_more } = admin.cancel_all(viewer, &find, admin.now()).await?;
-    Ok(ok(&json!({ "cancelled": tasks, "more": has_more })))
+    let after = after.filter(|after| !after.is_empty()).map(Cursor::from_text);
+    let Cancelled { tasks, next } = admin.cancel_all(viewer, &find, admin.now(), after.as_ref()).await?;
+    Ok(ok(&json!({
+        "cancelled": tasks, "more": next.is_some(), "next": next.as_ref().map(Cursor::as_str),
+    })))
 }
 
 /// The status of that name, if one is named.

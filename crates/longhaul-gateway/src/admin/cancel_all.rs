@@ -1,24 +1,25 @@
 //! Cancelling all tasks that somebody looks at.
 
-use longhaul::store::{Cancellation, Scope, TaskId, Time};
+use longhaul::store::{Cancellation, Cursor, TaskId, Time};
 
 use super::list::PAGE;
+use super::reading::Reading;
 use super::{Admin, AdminError, Find, Viewer};
 
 /// How many are cancelled at once.
 const MOST: usize = 1000;
 
 /// What became of tasks that were all to be cancelled.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Cancelled {
     pub(crate) tasks: usize,
-    /// There are more, for whoever asks again.
-    pub(crate) has_more: bool,
+    /// From where on there may be more, for whoever goes on.
+    pub(crate) next: Option<Cursor>,
 }
 
 impl Admin {
     /// Cancels the open tasks among those that `find` finds, as [`cancel`](Self::cancel) does each, but for those that were
-    /// begun after `until`: nobody has seen them. At most 1,000.
+    /// begun after `until`: nobody has seen them. At most 1,000, from `after` on, and as far as one look reads.
     ///
     /// # Errors
     ///
@@ -29,48 +30,46 @@ impl Admin {
         viewer: &Viewer,
         find: &Find,
         until: Time,
+        after: Option<&Cursor>,
     ) -> Result<Cancelled, AdminError> {
         if !find.is_of_some() {
             let which = "say which: by words, or tool:, status:, owner: or since:";
             return Err(AdminError::Unreadable(which.to_owned()));
         }
         let _poll = self.poll(viewer, 0)?;
-        let (found, has_more) = self.open_among(viewer.scope(), find, until).await?;
+        let (found, next) = self.open_among(viewer, find, until, after).await?;
         let mut tasks = 0;
         for id in found {
             let cancelled = self.engine().cancel(viewer.scope(), &id, Some(viewer.reason())).await?;
             // One that has ended meanwhile stays as it ended.
             tasks += usize::from(matches!(cancelled, Cancellation::Cancelled(_)));
         }
-        Ok(Cancelled { tasks, has_more })
+        Ok(Cancelled { tasks, next })
     }
 
-    /// The open tasks among those that `find` finds, and whether there are more than are cancelled at once.
+    /// The open tasks among those that `find` finds, and where to go on if there may be more.
     async fn open_among(
         &self,
-        scope: Scope<'_>,
+        viewer: &Viewer,
         find: &Find,
         until: Time,
-    ) -> Result<(Vec<TaskId>, bool), AdminError> {
+        after: Option<&Cursor>,
+    ) -> Result<(Vec<TaskId>, Option<Cursor>), AdminError> {
         let (filter, now) = (find.filter_open(), self.now());
-        let (mut found, mut after) = (Vec::new(), None);
-        loop {
-            let page = self.engine().list(scope, &filter, after.as_ref(), PAGE).await?;
-            for record in page.tasks {
+        let (mut found, mut reading) = (Vec::new(), Reading::new(self, viewer, &filter, after));
+        // Never more of them than there is room for: the cursor stands behind all that were read.
+        while found.len() < MOST
+            && let Some(tasks) = reading.more(PAGE.min(MOST - found.len())).await?
+        {
+            for record in tasks {
                 if find.ends_before(&record, now) {
-                    return Ok((found, false));
+                    return Ok((found, None));
                 }
                 if record.created_at <= until && find.admits(&record) {
-                    if found.len() == MOST {
-                        return Ok((found, true));
-                    }
                     found.push(record.id);
                 }
             }
-            after = page.next;
-            if after.is_none() {
-                return Ok((found, false));
-            }
         }
+        Ok((found, reading.next().cloned()))
     }
 }

@@ -17,6 +17,9 @@ const MOST_OPEN: usize = 2000;
 /// How many kept tasks are looked at for how many have ended how.
 const MOST_KEPT: usize = 1000;
 
+/// How long a look waits for the next at most, whatever it has read: what is rare is shown within a minute.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
 /// A page of tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
@@ -55,7 +58,7 @@ impl Counts {
 }
 
 /// When one who follows a list looks again at what: the later, the more has to be read for it. So a page of a busy server reads
-/// no more in the mean than its own length, twice.
+/// no more in the mean than its own length, twice; a page of what is rare is read once a minute all the same.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     counts: Counts,
@@ -76,7 +79,7 @@ impl Pace {
     /// When what was worth so many rows may be read again.
     fn after(cost: usize) -> Option<Instant> {
         let seconds = u64::try_from(cost / PAGE).unwrap_or(u64::MAX);
-        Instant::now().checked_add(Duration::from_secs(seconds))
+        Instant::now().checked_add(Duration::from_secs(seconds).min(LONGEST_PAUSE))
     }
 }
 
@@ -217,4 +220,18 @@ struct Seen {
     by_state: [usize; State::ALL.len()],
     asking: Vec<Record>,
     has_more: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_rare_is_looked_for_again_within_a_minute() {
+        let pause = |cost| Pace::after(cost).map(|due| due.duration_since(Instant::now()).as_secs());
+        assert_eq!([pause(99), pause(5_000), pause(100_000)], [Some(0), Some(50), Some(60)]);
+        let due = Pace::after(100_000);
+        tokio::time::advance(LONGEST_PAUSE).await;
+        assert!(Pace::is_due(due));
+    }
 }

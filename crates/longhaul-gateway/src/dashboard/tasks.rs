@@ -93,6 +93,7 @@ pub(super) async fn show(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, Ad
         @if let Some(problem) = &problem { p.problem role="alert" { (problem) } }
         @if let Some(cancelled) = asked.says("cancelled").and_then(|count| count.parse::<usize>().ok()) {
             p.done role="status" { (cancelled) @if cancelled == 1 { " task was" } @else { " tasks were" } " cancelled." }
+            (cancel_on(&wanted, asked))
         }
         p.new { a.button id="new" href={ "/" (wanted.query(wanted.state, None)) } hidden {} }
         (table(look, &listing, now))
@@ -125,12 +126,30 @@ fn cancel_these(wanted: &Wanted, listing: &Listing, now: Time) -> Markup {
                 "ends now, for good, also those on later pages; what was begun after this page was made goes on. "
                 "Commands get SIGTERM, and SIGKILL after their grace."
             }
-            form method="post" action="/cancel" {
-                input type="hidden" name="q" value=(wanted.typed);
-                input type="hidden" name="status" value=(wanted.state.map_or("", State::word));
-                input type="hidden" name="until" value=(now.unix_ms());
-                button.danger type="submit" { "Cancel the open ones" }
-            }
+            (cancel_form(wanted, &now.unix_ms().to_string(), "", "Cancel the open ones"))
+        }
+    }
+}
+
+/// A way to go on where one look at the open tasks, in which some were cancelled, has ended.
+fn cancel_on(wanted: &Wanted, asked: &Asked<'_>) -> Markup {
+    match (asked.says("on"), asked.says("until")) {
+        (Some(on), Some(until)) => html! {
+            p { "There may be more of them among the older ones." }
+            (cancel_form(wanted, &until, &on, "Go on cancelling"))
+        },
+        _ => html! {},
+    }
+}
+
+fn cancel_form(wanted: &Wanted, until: &str, after: &str, words: &str) -> Markup {
+    html! {
+        form method="post" action="/cancel" {
+            input type="hidden" name="q" value=(wanted.typed);
+            input type="hidden" name="status" value=(wanted.state.map_or("", State::word));
+            input type="hidden" name="until" value=(until);
+            @if !after.is_empty() { input type="hidden" name="after" value=(after); }
+            button.danger type="submit" { (words) }
         }
     }
 }
@@ -141,11 +160,13 @@ pub(super) async fn cancel_all(look: Look<'_>, asked: &Asked<'_>) -> Result<Answ
     let (typed, state) = (says("q").into_owned(), State::of_word(&says("status")));
     let wanted = Wanted { typed, state, after: None };
     let admin = &look.inner.admin;
-    let Cancelled { tasks, .. } =
-        admin.cancel_all(look.viewer, &wanted.find()?, Time::from_unix_ms(until)).await?;
+    let after = Some(says("after")).filter(|after| !after.is_empty()).map(Cursor::from_text);
+    let (find, until) = (wanted.find()?, Time::from_unix_ms(until));
+    let Cancelled { tasks, next } = admin.cancel_all(look.viewer, &find, until, after.as_ref()).await?;
     let query = wanted.query(state, None);
     let and = if query.is_empty() { '?' } else { '&' };
-    Ok(respond::see_other(&format!("/{query}{and}cancelled={tasks}")))
+    let on = next.map(|next| format!("&until={}&on={}", until.unix_ms(), encoded(next.as_str())));
+    Ok(respond::see_other(&format!("/{query}{and}cancelled={tasks}{}", on.unwrap_or_default())))
 }
 
 /// How many there are of what, each a link to those.

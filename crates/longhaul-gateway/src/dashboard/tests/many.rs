@@ -1,5 +1,7 @@
 //! What is done to many tasks at once, and what scripts are told of nodes.
 
+use longhaul::store::{Json, NewTask, Owner, TaskId};
+
 use super::*;
 
 /// Three tasks that wait for an answer, two of them for `stage`.
@@ -61,7 +63,7 @@ async fn a_script_cancels_all_that_it_filters_for() {
     }
     assert_eq!(open(&browser).await, 3);
     let (status, done) = browser.api(Method::POST, "cancel", &json!({ "q": "prod" })).await;
-    assert_eq!((status, &done), (StatusCode::OK, &json!({ "cancelled": 1, "more": false })));
+    assert_eq!((status, &done), (StatusCode::OK, &json!({ "cancelled": 1, "more": false, "next": null })));
     let (_, done) = browser.api(Method::POST, "cancel", &json!({ "status": "input" })).await;
     assert_eq!((&done["cancelled"], open(&browser).await), (&json!(2), 0));
     let (_, list) = browser.api(Method::GET, "tasks", &Value::Null).await;
@@ -72,6 +74,40 @@ async fn a_script_cancels_all_that_it_filters_for() {
     for said in ["0 need input", "0 working", "0 completed", "0 failed", "3 cancelled", "3 in all"] {
         assert!(page.contains(&format!(">{said}</a>")), "{said}: {page}");
     }
+}
+
+#[tokio::test]
+async fn one_look_reads_so_much_and_says_where_the_next_goes_on() {
+    let scene = Scene::new().await;
+    let browser = scene.enter().await;
+    let store = scene.dispatcher.engine().store();
+    let make = async |name: String, owner: &str, arguments: &str| {
+        let (id, owner) = (TaskId::new(&*name).unwrap(), Owner::principal(owner).unwrap());
+        store.create(NewTask::new(id, owner, "deploy", Json::parse(arguments).unwrap())).await.unwrap();
+    };
+    make("needle".to_owned(), "ann", r#"{"to":"needle"}"#).await;
+    // More than one look reads, of as many callers as may have them open.
+    for number in 0..2_100 {
+        make(format!("hay-{number}"), ["ann", "bob", "eve"][number % 3], r#"{"to":"hay"}"#).await;
+    }
+    let cancel = async |after: Value| {
+        let (status, done) =
+            browser.api(Method::POST, "cancel", &json!({ "q": "needle", "after": after })).await;
+        assert_eq!(status, StatusCode::OK, "{done}");
+        done
+    };
+    let first = cancel(Value::Null).await;
+    assert_eq!([&first["cancelled"], &first["more"]], [&json!(0), &json!(true)], "{first}");
+    let until = scene.dispatcher.engine().store().now().unix_ms();
+    let page = browser.submit("/cancel", &format!("q=needle&status=&until={until}")).await;
+    let place = page.headers()[LOCATION].to_str().unwrap().to_owned();
+    let page = browser.page(&place).await;
+    let next = first["next"].as_str().unwrap();
+    let goes_on = format!("name=\"after\" value=\"{next}\"");
+    assert!(page.contains("0 tasks were cancelled") && page.contains("Go on cancelling"), "{page}");
+    assert!(page.contains(&goes_on) && page.contains(&format!("value=\"{until}\"")), "{page}");
+    let second = cancel(json!(next)).await;
+    assert_eq!(second, json!({ "cancelled": 1, "more": false, "next": null }));
 }
 
 #[tokio::test]
