@@ -88,6 +88,11 @@ impl Admin {
     }
 }
 
+/// How long ago something was: of less than a second nobody asks how long.
+pub(crate) fn past(ago: Duration) -> String {
+    if ago < Duration::from_secs(1) { "just now".to_owned() } else { format!("{} ago", span(ago)) }
+}
+
 /// A duration in its two largest units.
 pub(crate) fn span(duration: Duration) -> String {
     let rounded = match duration.as_secs() {

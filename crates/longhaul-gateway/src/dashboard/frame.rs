@@ -4,7 +4,7 @@ use longhaul::store::{Record, Time};
 use maud::{DOCTYPE, Markup, Render, html};
 
 use super::{Facts, Inner};
-use crate::admin::{State, Viewer, When, span};
+use crate::admin::{State, Viewer, When, past, span};
 use crate::{clean, tool};
 
 /// Where a page stands among the others.
@@ -161,7 +161,7 @@ pub(super) fn badge(state: State) -> Markup {
 
 /// How long ago a moment was. The script keeps it true.
 pub(super) fn ago(at: Time, now: Time) -> Markup {
-    time(at, "ago", &format!("{} ago", span(now.since(at))))
+    time(at, "ago", &past(now.since(at)))
 }
 
 /// How long it took, or has taken so far.

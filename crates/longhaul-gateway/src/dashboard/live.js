@@ -23,7 +23,7 @@
   };
 
   const WORDS = {
-    ago: (at) => `${span(now() - at)} ago`,
+    ago: (at) => (now() - at < 1000 ? "just now" : `${span(now() - at)} ago`),
     since: (at) => span(now() - at),
     until: (at) => `in ${span(at - now())}`,
     for: (at) => (at > now() ? `in ${span(at - now())}` : `for ${span(now() - at)}`),

@@ -5,7 +5,7 @@ use longhaul::tasks::shown_arguments;
 
 use super::node::settled;
 use super::origin::{Local, Origin};
-use super::view::{Shown, age, ask, now, took};
+use super::view::{Shown, age, ask, now, past, took};
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::term::{Manner, clean, is_terminal, note, print};
@@ -53,9 +53,9 @@ fn show(record: &Record, local: &Local) -> Outcome<()> {
     let (id, status) = (&record.id, shown.status.replace('_', " "));
     print(format!("{id}  {tool}  {status}  {}", now(record)).trim_end())?;
     print(&format!("  arguments   {}", clean::line(shown_arguments(record).as_str(), 200)))?;
-    let started = age(at.since(record.created_at));
+    let started = past(at.since(record.created_at));
     let ended = if record.is_terminal() { "took" } else { "running" };
-    print(&format!("  time        started {started} ago, {ended} {}", took(record, at)))?;
+    print(&format!("  time        started {started}, {ended} {}", took(record, at)))?;
     let node = shown.node.map(|node| format!(", on node {node}")).unwrap_or_default();
     print(&format!("  work        attempt {}{node}", record.attempt))?;
     if let Some(parent) = &record.parent {

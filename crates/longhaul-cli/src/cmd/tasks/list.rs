@@ -8,7 +8,7 @@ use serde_json::json;
 use super::node::settle;
 use super::origin::{Local, Origin};
 use super::table::Rows;
-use super::view::{Shown, age, now, took};
+use super::view::{Shown, now, past, took};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::handles::{self, Handle};
@@ -116,7 +116,7 @@ fn table(records: &[Record], at: longhaul::store::Time) -> String {
     let mut rows = vec![["STATUS", "ID", "TOOL", "NOW", "STARTED", "TOOK"].map(str::to_owned)];
     for record in records {
         let status = project::status(record, View::D3).as_str().replace('_', " ");
-        let started = format!("{} ago", age(at.since(record.created_at)));
+        let started = past(at.since(record.created_at));
         let tool = clean::line(&record.tool, 40);
         rows.push([status, record.id.to_string(), tool, now(record), started, took(record, at)]);
     }

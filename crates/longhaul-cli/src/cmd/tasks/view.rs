@@ -107,6 +107,11 @@ pub(crate) fn took(record: &Record, now: Time) -> String {
     age(longhaul_gateway::tool::took(record, now))
 }
 
+/// How long ago something was: of less than a second nobody asks how long.
+pub(crate) fn past(ago: Duration) -> String {
+    if ago < Duration::from_secs(1) { "just now".to_owned() } else { format!("{} ago", age(ago)) }
+}
+
 /// A duration in its two largest units.
 pub(crate) fn age(duration: Duration) -> String {
     let rounded = match duration.as_secs() {
