@@ -121,7 +121,8 @@ impl Numbers {
     async fn read(&self) -> Snapshot {
         let engine = self.dispatcher.engine();
         Snapshot {
-            tasks: counted(engine.counts()).await,
+            tasks: told(engine.counts()).await,
+            size: told(engine.store().size()).await.flatten(),
             waiting: engine.waiting(),
             engine: engine.figures(),
             polls: self.dispatcher.poll_figures(),
@@ -132,14 +133,16 @@ impl Numbers {
 }
 
 /// A store that cannot be read, or not while whoever asks still waits, has no tasks to count: `longhaul_store_up` says so.
-async fn counted<E>(counts: impl Future<Output = Result<Counts, E>>) -> Option<Counts> {
-    tokio::time::timeout(PATIENCE, counts).await.ok()?.ok()
+async fn told<T, E>(told: impl Future<Output = Result<T, E>>) -> Option<T> {
+    tokio::time::timeout(PATIENCE, told).await.ok()?.ok()
 }
 
 /// All of them at one moment.
 #[derive(Clone, Debug)]
 struct Snapshot {
     tasks: Option<Counts>,
+    /// The bytes of the store.
+    size: Option<u64>,
     waiting: usize,
     engine: Figures,
     polls: PollFigures,
@@ -163,6 +166,14 @@ impl Collector for Snapshot {
         if let Some(Counts { open, retained, .. }) = self.tasks {
             gauge(out, "tasks_open", "Tasks in the store that have not ended", open)?;
             gauge(out, "tasks_retained", "Tasks that take room in the store", retained)?;
+        }
+        if let Some(size) = self.size {
+            gauge(
+                out,
+                "store_size_bytes",
+                "What the store takes up; on Redis the memory of its server",
+                size,
+            )?;
         }
         gauge(
             out,
@@ -313,9 +324,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_store_that_hangs_is_down() {
-        assert!(counted(std::future::pending::<Result<Counts, ()>>()).await.is_none());
+        assert!(told(std::future::pending::<Result<Counts, ()>>()).await.is_none());
         let dispatcher = Server::new("t", "1").dispatcher().unwrap();
-        assert!(counted(dispatcher.engine().counts()).await.is_some());
+        assert!(told(dispatcher.engine().counts()).await.is_some());
     }
 
     /// What dashboards and alerts ask for is there.

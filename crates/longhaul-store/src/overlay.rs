@@ -220,6 +220,11 @@ pub trait Overlay: fmt::Debug + Send + Sync {
         self.around(Operation::Counts, self.below().counts())
     }
 
+    /// [`TaskStore::size`].
+    fn size(&self) -> StoreFuture<'_, Option<u64>> {
+        self.around(Operation::Size, self.below().size())
+    }
+
     /// [`TaskStore::watch`].
     fn watch(&self, id: &TaskId) -> TaskWatch {
         self.below().watch(id)
@@ -381,6 +386,10 @@ impl<O: Overlay> TaskStore for O {
         Overlay::counts(self)
     }
 
+    fn size(&self) -> StoreFuture<'_, Option<u64>> {
+        Overlay::size(self)
+    }
+
     fn watch(&self, id: &TaskId) -> TaskWatch {
         Overlay::watch(self, id)
     }
@@ -458,6 +467,8 @@ pub enum Operation {
     Sweep,
     /// [`TaskStore::counts`].
     Counts,
+    /// [`TaskStore::size`].
+    Size,
 }
 
 impl fmt::Display for Operation {
@@ -483,6 +494,7 @@ impl fmt::Display for Operation {
             Self::Erase => "erase",
             Self::Sweep => "sweep",
             Self::Counts => "counts",
+            Self::Size => "size",
         })
     }
 }

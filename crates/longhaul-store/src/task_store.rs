@@ -200,6 +200,12 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     /// How many tasks there are.
     fn counts(&self) -> StoreFuture<'_, Counts>;
 
+    /// How many bytes it takes up where it is kept, as is known now or was some seconds ago; `None` where nobody says. For who
+    /// watches a store: no bound goes by it, and a server may count what is not of this store.
+    fn size(&self) -> StoreFuture<'_, Option<u64>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Tells when a task may have changed, on whichever node. Only a hint: the truth is [`get`](Self::get), asked
     /// *after* this. It tells nothing of the task itself, so it takes no scope.
     fn watch(&self, id: &TaskId) -> TaskWatch;

@@ -267,9 +267,9 @@ impl Overlay for Link {
         operation: Operation,
         doing: StoreFuture<'a, T>,
     ) -> StoreFuture<'a, T> {
-        use Operation::{Called, Counts, List, Parts, SeenSteps, Steps};
+        use Operation::{Called, Counts, List, Parts, SeenSteps, Size, Steps};
         assert!(
-            matches!(operation, Called | Counts | List | Parts | SeenSteps | Steps),
+            matches!(operation, Called | Counts | List | Parts | SeenSteps | Size | Steps),
             "what does {operation} change?"
         );
         Box::pin(self.read(doing))

@@ -30,6 +30,8 @@ fn numbers_are_told_at_an_address_of_their_own() {
     assert!(told.starts_with("HTTP/1.1 200 ") && told.contains("application/openmetrics-text"), "{told}");
     let called = "longhaul_request_duration_seconds_count{method=\"tools/call\",outcome=\"result\"} 2";
     assert!(told.contains(called) && told.contains("\nlonghaul_store_up 1"), "{told}");
+    let size = told.lines().find_map(|line| line.strip_prefix("longhaul_store_size_bytes ")).unwrap();
+    assert!(size.parse::<u64>().unwrap() > 4096, "{size}");
 
     for named in ["ci.example:9464", "10.0.0.7", "localhost"] {
         let told = answer(address, &format!("GET /metrics HTTP/1.1\r\nHost: {named}"));

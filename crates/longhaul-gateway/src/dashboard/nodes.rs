@@ -29,6 +29,7 @@ pub(super) async fn show(look: Look<'_>) -> Result<Answer, AdminError> {
     let asked = Instant::now();
     let counts = admin.engine().counts().await?;
     let answered = asked.elapsed();
+    let size = admin.store().size().await?;
     let now = admin.now();
     let body = html! {
         h1 { "Nodes" }
@@ -39,6 +40,7 @@ pub(super) async fn show(look: Look<'_>) -> Result<Answer, AdminError> {
                 div { dt { "Where" } dd { code { (clean::line(&facts.store, 200)) } } }
                 div { dt { "What is acknowledged" } dd { (admin.store().durability().to_string()) } }
                 div { dt { "Tasks" } dd { (counts.open) " open, " (counts.retained) " in all" } }
+                @if let Some(size) = size { div { dt { (size_of(&facts.store)) } dd { (about(size)) } } }
                 @if let Some(oldest) = nodes.oldest { div { dt { "Oldest open task" } dd { (frame::ago(oldest, now)) } } }
                 div { dt { "It has just answered in" } dd { (format!("{answered:.1?}")) } }
             }
@@ -52,6 +54,20 @@ pub(super) async fn show(look: Look<'_>) -> Result<Answer, AdminError> {
     };
     let page = Page { tab: Tab::Nodes, title: "Nodes", follows: None, reloads: true, body };
     Ok(respond::page(StatusCode::OK, page.render(look.inner, look.viewer)))
+}
+
+/// About so many bytes.
+fn about(bytes: u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match units.into_iter().find(|(_, shift)| bytes >> shift > 0) {
+        Some((unit, shift)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+/// What the size of a store is of: Redis says how much memory it uses for all that it has, and no more.
+fn size_of(store: &str) -> &'static str {
+    if store.starts_with("redis") { "Memory that its server uses" } else { "Size" }
 }
 
 /// Who works on the tasks.
@@ -219,6 +235,7 @@ async fn told(look: Look<'_>) -> Result<Value, AdminError> {
         "store": {
             "where": facts.store, "durability": admin.store().durability().to_string(),
             "open": counts.open, "retained": counts.retained, "oldestOpenMs": oldest.map(|at| -ms(at)),
+            "bytes": admin.store().size().await?,
         },
         "upMs": -ms(look.inner.began),
         "configuration": facts.config,

@@ -161,6 +161,7 @@ pub const CHECKS: &[Check] = checks! {
         a_list_can_be_of_open_tasks_or_of_one_tool,
         a_list_can_be_of_what_a_claim_could_take,
         a_list_in_pages_meets_every_lasting_task_once,
+        a_store_that_says_how_large_it_is_takes_room,
         a_cursor_outlives_the_task_it_points_at,
         a_cursor_of_another_list_is_refused,
         counts_follow_every_change,

@@ -134,6 +134,14 @@ pub(super) async fn a_list_can_be_of_what_a_claim_could_take(backend: &dyn Backe
 }
 
 /// S3 of `conformance/REQUIREMENTS.md`.
+pub(super) async fn a_store_that_says_how_large_it_is_takes_room(backend: &dyn Backend) {
+    let one = one(backend);
+    create(&*one.store, task("t")).await;
+    let (size, again) = (one.store.size().await.unwrap(), one.store.size().await.unwrap());
+    assert_eq!(size.is_some(), again.is_some(), "it says so or not, whenever it is asked");
+    assert!(size.is_none_or(|size| size > 0), "{size:?}");
+}
+
 pub(super) async fn a_list_in_pages_meets_every_lasting_task_once(backend: &dyn Backend) {
     let one = one_with(backend, brief());
     let ann = ann();

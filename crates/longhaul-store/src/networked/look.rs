@@ -132,6 +132,9 @@ impl<'a> Listing<'a> {
 /// How many tasks there are.
 pub(crate) struct Count;
 
+/// How large the store is, if its server says so.
+pub(crate) struct Weigh;
+
 /// What a claim could take.
 pub(crate) struct Claimable {
     /// Of tasks that have not ended alone.

@@ -40,6 +40,8 @@ pub(crate) struct Node {
     counted_at: Mutex<Option<Duration>>,
     /// When the store was last seen to be in service, by the steady clock of the machine.
     seen_at: Mutex<Duration>,
+    /// How large it was when that was last asked, and when, by the same clock.
+    size: Mutex<Option<(Duration, Option<u64>)>>,
     machine: SystemClock,
 }
 
@@ -81,6 +83,7 @@ impl Node {
             refusal: OnceLock::new(),
             counted_at: Mutex::new(None),
             seen_at: Mutex::new(machine.steady()),
+            size: Mutex::default(),
             machine,
         })
     }
@@ -141,6 +144,18 @@ impl Node {
         self.machine.steady().saturating_sub(*self.seen())
     }
 
+    /// How large the store was a moment ago, if that was asked then: whoever watches it does not keep the server busy.
+    pub(crate) fn size(&self) -> Option<Option<u64>> {
+        let (at, size) = (*self.size.lock().unwrap_or_else(PoisonError::into_inner))?;
+        (self.machine.steady().saturating_sub(at) < SIZE_HOLDS).then_some(size)
+    }
+
+    /// The server has just said how large the store is.
+    pub(crate) fn weighed(&self, size: Option<u64>) {
+        let at = self.machine.steady();
+        *self.size.lock().unwrap_or_else(PoisonError::into_inner) = Some((at, size));
+    }
+
     fn seen(&self) -> MutexGuard<'_, Duration> {
         self.seen_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,3 +191,6 @@ impl Node {
 
 /// The least time between two counts of an owner's tasks by one node.
 const COUNTED_EVERY: Duration = Duration::from_secs(1);
+
+/// How long what a server says of the store's size holds.
+const SIZE_HOLDS: Duration = Duration::from_secs(5);

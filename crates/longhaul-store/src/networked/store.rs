@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Handle,
-    look::{Called, Candidates, Claimable, Count, Due, Get, List, Look, PartsOf, SeenStepsOf, Steps},
+    look::{Called, Candidates, Claimable, Count, Due, Get, List, Look, PartsOf, SeenStepsOf, Steps, Weigh},
     operation::{
         Answer, AskToCancel, CameBack, Cancel, Claim, ClaimOne, Create, Erase, Finish, Held, Release, Target,
         Write,
@@ -28,6 +28,7 @@ where
     PartsOf: Look<S::Moment, Found = Option<Parts>>,
     List: Look<S::Moment, Found = Page>,
     Count: Look<S::Moment, Found = Counts>,
+    Weigh: Look<S::Moment, Found = Option<u64>>,
     Claimable: Look<S::Moment, Found = Candidates<<S::Tx as Transaction>::Row>>,
     Due: Look<S::Moment, Found = Vec<TaskId>>,
 {
@@ -211,6 +212,17 @@ where
 
     fn counts(&self) -> StoreFuture<'_, Counts> {
         self.look(|| Count)
+    }
+
+    fn size(&self) -> StoreFuture<'_, Option<u64>> {
+        Box::pin(async move {
+            if let Some(size) = self.site.node().size() {
+                return Ok(size);
+            }
+            let size = self.look(|| Weigh).await?;
+            self.site.node().weighed(size);
+            Ok(size)
+        })
     }
 
     fn watch(&self, id: &TaskId) -> TaskWatch {

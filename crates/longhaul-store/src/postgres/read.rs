@@ -19,7 +19,7 @@ use crate::{
         fault::pass_over,
         look::{
             Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, SeenStepsOf,
-            Steps,
+            Steps, Weigh,
         },
     },
     page::LONGEST_SCAN,
@@ -239,6 +239,18 @@ impl Look<Moment> for Count {
         let row = rows.first().ok_or_else(|| damaged("the totals"))?;
         let number = |at| int(row, at).map(|number| u64::try_from(number).unwrap_or(0));
         Ok(Counts::new(number(0)?, number(1)?))
+    }
+}
+
+impl Look<Moment> for Weigh {
+    type Found = Option<u64>;
+
+    const SEVERAL: bool = false;
+
+    async fn look(&self, Moment { session, .. }: &Moment) -> Result<Option<u64>, Fault> {
+        let rows = session.query("asking how large the store is", sql::SIZE, &[]).await?;
+        let row = rows.first().ok_or_else(|| damaged("its size"))?;
+        Ok(u64::try_from(int(row, 0)?).ok())
     }
 }
 

@@ -113,6 +113,10 @@ pub(super) const REMOVE_EMPTY_ACCOUNT: &str = "DELETE FROM longhaul.accounts WHE
 pub(super) const ADD_TO_TOTALS: &str = "UPDATE longhaul.totals SET open = open + $2, retained = retained + $3, \
     event_bytes = event_bytes + $4, entries = entries + $5 WHERE shard = $1";
 
+/// What our tables take up, with their indexes and what is kept beside them.
+pub(super) const SIZE: &str = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c \
+    JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'longhaul' AND c.relkind = 'r'";
+
 pub(super) const TOTALS: &str = "SELECT coalesce(sum(open), 0)::bigint, coalesce(sum(retained), 0)::bigint, \
     coalesce(sum(event_bytes), 0)::bigint, coalesce(sum(entries), 0)::bigint FROM longhaul.totals";
 

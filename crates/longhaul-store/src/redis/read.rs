@@ -18,7 +18,7 @@ use crate::{
         fault::pass_over,
         look::{
             Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, SeenStepsOf,
-            Steps,
+            Steps, Weigh,
         },
         server::Server as _,
     },
@@ -216,6 +216,18 @@ impl Look<Site> for Count {
         let keys = [row::OPEN, row::TASKS].map(|set| site.keys.one(set));
         let (open, retained) = site.link.read("counting tasks", &COUNT, &keys, &[]).await?;
         Ok(Counts::new(open, retained))
+    }
+}
+
+impl Look<Site> for Weigh {
+    type Found = Option<u64>;
+
+    async fn look(&self, site: &Site) -> Result<Option<u64>, Fault> {
+        let mut asked = pipe();
+        asked.cmd("INFO").arg("memory");
+        let (info,): (String,) = site.ask("asking how large the store is", &asked).await?;
+        let used = info.lines().find_map(|line| line.trim().strip_prefix("used_memory:"));
+        Ok(used.and_then(|used| used.parse().ok()))
     }
 }
 

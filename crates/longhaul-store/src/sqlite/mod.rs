@@ -325,6 +325,10 @@ impl TaskStore for Sqlite {
         self.read_with(read::counts)
     }
 
+    fn size(&self) -> StoreFuture<'_, Option<u64>> {
+        self.read_with(|_, site| read::size(site).map(Some))
+    }
+
     fn watch(&self, id: &TaskId) -> TaskWatch {
         self.site.hub.watch(id)
     }

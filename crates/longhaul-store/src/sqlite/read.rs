@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     fmt,
     path::Path,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -245,6 +245,20 @@ pub(super) fn counts(conn: &Connection, site: &Site) -> Result<Counts, StoreErro
             statement.query_row([], |row| Ok(Counts::new(number(row, 0)?, number(row, 1)?)))
         })
         .map_err(|error| site.error("counting tasks", error))
+}
+
+/// The bytes of the file, and of what is written beside it until it is copied there.
+pub(super) fn size(site: &Site) -> Result<u64, StoreError> {
+    let mut beside = site.path.clone().into_os_string();
+    beside.push("-wal");
+    let failed =
+        |error| StoreError::Backend { doing: "asking how large the file is", source: Arc::new(error) };
+    let file = std::fs::metadata(&site.path).map_err(failed)?.len();
+    match std::fs::metadata(beside) {
+        Ok(beside) => Ok(file.saturating_add(beside.len())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(file),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// Every node that holds a lease, each found by one step into the index of leases.

@@ -34,6 +34,7 @@ impl Overlay for Heard {
                 | Operation::Release
                 | Operation::Sweep
                 | Operation::Counts
+                | Operation::Size
         );
         if !is_its_own {
             self.asked.lock().unwrap().push(it);
@@ -73,12 +74,12 @@ fn requests(key: &str) -> Vec<(Option<Revision>, &'static str, Value)> {
         (legacy, "tools/call", companion("task_answer", json!({"content": {"go": true}}))),
         (legacy, "tools/call", companion("task_answer", json!({"question": key, "content": {"go": 7}}))),
         (legacy, "tools/call", companion("task_cancel", json!({}))),
-    ]
         (None, "subscriptions/listen", json!({"notifications": {"taskIds": ["ID"]}})),
         (None, "resources/read", json!({"uri": "longhaul://tasks/ID/parts"})),
         (legacy, "resources/read", json!({"uri": "longhaul://tasks/ID/parts?after=1"})),
         // Of drafted tasks alone.
         (legacy, "tasks/delete", of_task(json!({}))),
+    ]
 }
 
 /// A1 of `conformance/REQUIREMENTS.md`: not even the store has more to do, so that no time tells. What is asked of the store is asked in
@@ -94,10 +95,10 @@ fn a1_a_task_of_somebody_else_is_answered_and_costs_as_one_that_is_not_there() {
     // Nothing but what is asked for: no node looks after another's work.
     let one = Process::on(server, store, |pace| pace.recover_every = Duration::from_secs(3600));
     let meta = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}});
-    let id = one.call("order");
     let list = || one.exchange("bob", Some(Revision::V2025_11_25), "tasks/list", &json!({"_meta": meta}));
     let nothing_listed = list();
     assert_eq!(nothing_listed["result"]["tasks"], json!([]), "{nothing_listed}");
+    let id = one.call("order");
     let older = one.exchange(
         "ann",
         Some(Revision::V2025_11_25),
@@ -105,29 +106,29 @@ fn a1_a_task_of_somebody_else_is_answered_and_costs_as_one_that_is_not_there() {
         &json!({"name": "order", "arguments": {}, "task": {}, "_meta": meta}),
     );
     let older = older["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{older}")).to_owned();
-    let key = question(&one.settled(&id));
     let drafted = "hers-86512e2-9e0d-44bd-8f29-789f320fe840".to_owned();
     let named = json!({"io.modelcontextprotocol/clientCapabilities": {}, "modelcontextprotocol.io/task": {"taskId": drafted}});
     let quick = json!({"name": "quick", "arguments": {}, "_meta": named});
     let quick = one.exchange("ann", Some(Revision::V2025_11_25), "tools/call", &quick);
     assert_eq!(quick["result"]["content"][0]["text"], "done", "{quick}");
+    let key = question(&one.settled(&id));
     // Its work is put aside, and has nothing more to write.
     std::thread::sleep(Duration::from_millis(500));
 
-    let absent = format!("order-{}", "x".repeat(id.len() - "order-".len()));
     let modern = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
     });
+    let absent = format!("order-{}", "x".repeat(id.len() - "order-".len()));
     let ask = |id: &str, (revision, method, params): &(Option<Revision>, &str, Value)| {
         let mut params: Value = serde_json::from_str(&params.to_string().replace("ID", id)).unwrap();
         asked.lock().unwrap().clear();
         let answer = match revision {
-            None => one.ask_as("bob", method, params),
             None if *method == "subscriptions/listen" => {
                 params["_meta"] = modern.clone();
                 one.begin_as("bob", None, method, &params)
             }
+            None => one.ask_as("bob", method, params),
             Some(_) => {
                 params["_meta"] = meta.clone();
                 one.exchange("bob", *revision, method, &params)
@@ -149,11 +150,11 @@ fn a1_a_task_of_somebody_else_is_answered_and_costs_as_one_that_is_not_there() {
         }
         if state == "open" {
             assert_eq!([&id, &older].map(|id| one.record(id)), before, "nothing of them has changed");
-            one.answer(&id, &key, &yes());
             let still = json!({"taskId": drafted, "_meta": meta});
             let still = one.exchange("ann", Some(Revision::V2025_11_25), "tasks/get", &still);
             assert_eq!(still["result"]["status"], "completed", "nor is it deleted: {still}");
             assert_eq!(list(), nothing_listed, "and none is listed");
+            one.answer(&id, &key, &yes());
             assert_eq!(text(&one.until(&id, |task| task["status"] == "completed")), "receipt 1, shipped");
         }
     }

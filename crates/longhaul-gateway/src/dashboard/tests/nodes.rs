@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use longhaul::client::Options;
 use longhaul::proto::dialect::Dialect;
-use longhaul::store::{EntryKey, Value as StoredValue};
+use longhaul::store::{EntryKey, Overlay, StoreFuture, Value as StoredValue};
 
 use super::*;
 use crate::config::{Colour, check};
@@ -46,6 +46,39 @@ async fn it_tells_what_came_of_a_reload_and_what_a_server_said_last() {
     let (_, told) = browser.api(Method::GET, "nodes", &Value::Null).await;
     assert_eq!(told["servers"][0]["lastLine"], "no <b>disk</b>", "{told}");
     assert_eq!(told["readAgain"]["said"][0], "was read again and has mistakes", "{told}");
+}
+
+/// A store that says how large it is.
+#[derive(Debug)]
+struct Weighed(Arc<Memory>);
+
+impl Overlay for Weighed {
+    type Below = Memory;
+
+    fn below(&self) -> &Memory {
+        &self.0
+    }
+
+    fn size(&self) -> StoreFuture<'_, Option<u64>> {
+        Box::pin(std::future::ready(Ok(Some(5 << 20))))
+    }
+}
+
+#[tokio::test]
+async fn it_tells_how_large_the_store_is_where_that_is_known() {
+    let unknown = Scene::new().await;
+    let browser = unknown.enter().await;
+    assert!(!browser.page("/nodes").await.contains("<dt>Size"));
+    assert!(browser.api(Method::GET, "nodes", &Value::Null).await.1["store"]["bytes"].is_null());
+
+    let store = Arc::new(Memory::new());
+    let server = Server::new("ci", "1.0.0").store(Weighed(Arc::clone(&store)));
+    let known = Scene::serving(server, store).await;
+    let browser = known.enter().await;
+    let page = browser.page("/nodes").await;
+    assert!(page.contains("<dt>Size</dt><dd>5.0 MiB</dd>"), "{page}");
+    let (_, told) = browser.api(Method::GET, "nodes", &Value::Null).await;
+    assert_eq!(told["store"]["bytes"], 5 << 20, "{told}");
 }
 
 /// A server that has a tool, and says which process it is.
