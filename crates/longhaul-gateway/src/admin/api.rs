@@ -5,7 +5,7 @@
 //! GET  tasks/ID                            POST tasks/ID/cancel
 //! GET  tasks/ID/output?stream=&after=      POST tasks/ID/again
 //! GET  tasks/ID/steps?after=&limit=
-//! POST cancel                              {"q", "status"}
+//! POST cancel                              {"q", "status", "after"}
 //! GET  tools                               POST tools/NAME        {arguments}
 //! ```
 
