@@ -156,7 +156,7 @@ impl Tx {
     }
 
     /// The open task of this owner and digest.
-    async fn joinable(&mut self, new: &Record) -> Result<Option<Record>, Fault> {
+    async fn joinable(&self, new: &Record) -> Result<Option<Record>, Fault> {
         let Some(digest) = &new.join else { return Ok(None) };
         let values = [Value::words(encode_owner(&new.owner)), Value::Bytes(Some(digest.as_bytes()))];
         let found = self.query("looking for a task to join", sql::JOINABLE, &values).await?;
@@ -166,7 +166,7 @@ impl Tx {
     }
 
     /// The task that was created under the key of this new one before.
-    async fn again(&mut self, new: &Record) -> Result<Option<Record>, Fault> {
+    async fn again(&self, new: &Record) -> Result<Option<Record>, Fault> {
         let Some(once) = &new.once else { return Ok(None) };
         let values = [Value::words(encode_owner(&new.owner)), Value::text(once.key.as_str())];
         let found = self.query("looking for a call by its key", sql::CALLED, &values).await?;

@@ -113,9 +113,11 @@ fn append(tx: &mut Tx<'_>, stream: Stream<'_>, text: &str) -> Result<u64, StoreE
 fn prolong(tx: &mut Tx<'_>, stream: Stream<'_>) -> Result<Option<u64>, StoreError> {
     let now = tx.now();
     let until = now.after(tx.settings().event_retention).unix_ms();
-    let values = params![encode_owner(stream.owner), stream.session, stream.name, now.unix_ms(), until];
-    let prolonged = tx.prepare(sql::PROLONG_STREAM)?.query_row(values, |row| number(row, 0)).optional();
-    prolonged.map_err(|error| tx.site.error("keeping a stream", error))
+    let live = find(tx, stream)?.filter(|found| found.expires_at > now);
+    if let Some(live) = &live {
+        tx.execute(sql::PROLONG_STREAM, params![live.ord, until])?;
+    }
+    Ok(live.map(|live| live.kept.last))
 }
 
 /// Adds events as they were in another store.

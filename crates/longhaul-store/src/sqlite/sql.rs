@@ -213,8 +213,7 @@ pub(super) const ADD_STREAM: &str = "INSERT INTO streams (owner, session, name, 
 pub(super) const UPDATE_STREAM: &str =
     "UPDATE streams SET last = ?2, kept = ?3, bytes = ?4, expires_at = ?5 WHERE ord = ?1";
 
-pub(super) const PROLONG_STREAM: &str = "UPDATE streams SET expires_at = max(expires_at, ?5) \
-    WHERE owner = ?1 AND session = ?2 AND name = ?3 AND expires_at > ?4 RETURNING last";
+pub(super) const PROLONG_STREAM: &str = "UPDATE streams SET expires_at = max(expires_at, ?2) WHERE ord = ?1";
 
 pub(super) const STREAMS_OF_SESSION: &str =
     "SELECT ord, owner, bytes FROM streams WHERE owner = ?1 AND session = ?2";
