@@ -133,7 +133,6 @@ pub(super) async fn a_list_can_be_of_what_a_claim_could_take(backend: &dyn Backe
     assert!(claimable().await.is_empty());
 }
 
-/// S3 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn a_store_that_says_how_large_it_is_takes_room(backend: &dyn Backend) {
     let one = one(backend);
     create(&*one.store, task("t")).await;
@@ -142,6 +141,7 @@ pub(super) async fn a_store_that_says_how_large_it_is_takes_room(backend: &dyn B
     assert!(size.is_none_or(|size| size > 0), "{size:?}");
 }
 
+/// S3 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn a_list_in_pages_meets_every_lasting_task_once(backend: &dyn Backend) {
     let one = one_with(backend, brief());
     let ann = ann();
