@@ -6,7 +6,10 @@ use std::{
     io::Write as _,
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -42,6 +45,7 @@ pub struct RunsDir {
     outlive_server: bool,
     store: Option<Arc<str>>,
     host: Option<HostId>,
+    named: Arc<Named>,
     accounts: Arc<Mutex<Accounts>>,
     /// Held while it is decided whether one more run fits: by the latest count, if there was one.
     admission: Arc<Mutex<Option<Counted>>>,
@@ -129,7 +133,7 @@ impl RunsDir {
     /// When it cannot be made or opened, or is not this user's alone.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RunsError> {
         let path = std::path::absolute(path.as_ref()).map_err(FileError::at("find", path.as_ref()))?;
-        make_private(&path)?;
+        let named = Named::new(make_private(&path)?);
         let runs = Self {
             path,
             max_bytes: Self::DEFAULT_MAX_BYTES,
@@ -137,6 +141,7 @@ impl RunsDir {
             outlive_server: true,
             store: None,
             host: None,
+            named: Arc::new(named),
             accounts: Arc::default(),
             admission: Arc::default(),
         };
@@ -182,6 +187,7 @@ impl RunsDir {
     ///
     /// When the name can neither be read nor written, or there are no random numbers to make it of.
     pub fn as_host(mut self) -> Result<Self, RunsError> {
+        self.named.flush(&self.path)?;
         self.host = Some(host::of(&self.path, || {
             let mut bits = [0; 10];
             getrandom::fill(&mut bits).map_err(RunsError::Random)?;
@@ -454,6 +460,7 @@ impl RunsDir {
     }
 
     fn make(&self, id: &str, spec: &Spec, committed: bool, path: &Path) -> Result<(), RunsError> {
+        self.named.flush(&self.path)?;
         let marker = nonce()?;
         let temporary = self.path.join(format!("{NEW}{id}-{marker}"));
         let mut stored = StoredSpec::new(spec, marker);
@@ -575,26 +582,46 @@ const fn allowance(max_output: u64) -> u64 {
     max_output.saturating_mul(2).saturating_add(SMALL_FILES)
 }
 
-/// Makes the directory where it is missing; one that is there must be this user's alone.
-fn make_private(path: &Path) -> Result<(), RunsError> {
-    make_durably(path)?;
+/// Makes the directory where it is missing; one that is there must be this user's alone. Says whether it was missing.
+fn make_private(path: &Path) -> Result<bool, RunsError> {
+    let was_missing = make_durably(path)?;
     let metadata = fs::metadata(path).map_err(FileError::at("open", path))?;
     let mode = metadata.permissions().mode() & 0o777;
     if metadata.uid() != rustix::process::geteuid().as_raw() || mode & 0o077 != 0 {
         return Err(RunsError::NotPrivate { path: path.to_owned(), mode });
     }
-    Ok(())
+    Ok(was_missing)
 }
 
 /// Makes a directory where it is missing, and those above it, each name flushed: who flushes what is in it later
-/// must find it again.
-fn make_durably(path: &Path) -> Result<(), FileError> {
+/// must find it again. Says whether it was missing.
+fn make_durably(path: &Path) -> Result<bool, FileError> {
     let parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
     let missing: Vec<&Path> = path.ancestors().take_while(|dir| !dir.exists()).collect();
     let failed = |error| FileError::at("create", path)(error);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
-    // One that was there may have been made a moment ago, by somebody who has not flushed it yet.
-    parents.take(missing.len().max(1)).try_for_each(sync_dir)
+    parents.take(missing.len()).try_for_each(sync_dir)?;
+    Ok(!missing.is_empty())
+}
+
+/// Whether the name of the directory itself is known to be on the disk. One that was there when it was opened may have been made a
+/// moment ago, by somebody who has not flushed it yet. A flush waits for the disk, so a start leaves it until there is something
+/// in the directory that must be found again.
+#[derive(Debug)]
+struct Named(AtomicBool);
+
+impl Named {
+    fn new(flushed: bool) -> Self {
+        Self(AtomicBool::new(flushed))
+    }
+
+    fn flush(&self, path: &Path) -> Result<(), FileError> {
+        if !self.0.load(Ordering::Acquire) {
+            path.parent().map_or(Ok(()), sync_dir)?;
+            self.0.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn sync_dir(path: &Path) -> Result<(), FileError> {
