@@ -250,7 +250,9 @@ async fn what_comes_in_a_batch_gets_to_the_calls_of_another_node() {
         {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}},
     ]);
     assert_eq!(other.post(&session, batch).await.status().as_u16(), 202);
-    let answer = asks.next().await.expect("it is answered");
+    let answer =
+        tokio::time::timeout(Duration::from_secs(10), asks.next()).await.expect("it is answered in time");
+    let answer = answer.expect("it is answered");
     assert_eq!(answer["result"]["content"][0]["text"], "roots: 0", "{answer}");
     let mut looks = 0;
     while one.dropped.load(Ordering::SeqCst) == 0 {

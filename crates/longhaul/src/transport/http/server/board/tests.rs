@@ -1,3 +1,5 @@
+//! What nodes tell each other over a store that fails, or takes its time.
+
 use longhaul_tasks::store::{Entry, Memory, StoreFuture, Swap, Version};
 use tokio::sync::Semaphore;
 

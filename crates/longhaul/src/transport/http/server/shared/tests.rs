@@ -1,3 +1,5 @@
+//! One session at several nodes, over a store that takes its time.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use longhaul_tasks::store::{Memory, StoreFuture, Version};
