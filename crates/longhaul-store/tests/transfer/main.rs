@@ -161,13 +161,13 @@ async fn goes_on(store: &dyn Transfer) -> bool {
 #[tokio::test]
 async fn everything_goes_to_postgres_and_back() {
     let there = postgres::shared().database();
-    goes_there_and_back(&there).await;
+    Box::pin(goes_there_and_back(&there)).await;
 }
 
 #[tokio::test]
 async fn everything_goes_to_redis_and_back() {
     let there = redis::shared().store();
-    goes_there_and_back(&there).await;
+    Box::pin(goes_there_and_back(&there)).await;
 }
 
 #[tokio::test]
