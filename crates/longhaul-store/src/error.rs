@@ -287,7 +287,7 @@ impl Quota {
     fn makes_room(self) -> &'static str {
         match self {
             Self::Retained | Self::RetainedPerOwner | Self::TaskBytesPerOwner => {
-                "wait until some that have ended are forgotten, delete some,"
+                "wait until some that have ended are forgotten, have some deleted,"
             }
             _ => "wait until some end",
         }

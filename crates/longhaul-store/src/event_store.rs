@@ -112,7 +112,7 @@ pub trait EventStore: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unavailable`] and the like; in each case nothing has changed.
+    /// When the store cannot be written now; the stream is forgotten when it would have been.
     fn prolong<'a>(&'a self, stream: Stream<'a>) -> StoreFuture<'a, Option<u64>>;
 
     /// Forgets every stream of a session that has ended; returns how many they were.

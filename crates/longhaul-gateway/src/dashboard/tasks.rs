@@ -93,7 +93,7 @@ pub(super) async fn show(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, Ad
         @if let Some(problem) = &problem { p.problem role="alert" { (problem) } }
         @if let Some(cancelled) = asked.says("cancelled").and_then(|count| count.parse::<usize>().ok()) {
             p.done role="status" { (cancelled) @if cancelled == 1 { " task was" } @else { " tasks were" } " cancelled." }
-            (cancel_on(&wanted, asked))
+            (cancel_on(&wanted, asked, now))
         }
         p.new { a.button id="new" href={ "/" (wanted.query(wanted.state, None)) } hidden {} }
         (table(look, &listing, now))
@@ -132,11 +132,14 @@ fn cancel_these(wanted: &Wanted, listing: &Listing, now: Time) -> Markup {
 }
 
 /// A way to go on where one look at the open tasks, in which some were cancelled, has ended.
-fn cancel_on(wanted: &Wanted, asked: &Asked<'_>) -> Markup {
-    match (asked.says("on"), asked.says("until")) {
+fn cancel_on(wanted: &Wanted, asked: &Asked<'_>, now: Time) -> Markup {
+    // The address may be anybody's: nothing is cancelled that is begun after this page was made.
+    let until =
+        asked.says("until").and_then(|until| until.parse().ok()).map(|until: i64| until.min(now.unix_ms()));
+    match (asked.says("on"), until) {
         (Some(on), Some(until)) => html! {
             p { "There may be more of them among the older ones." }
-            (cancel_form(wanted, &until, &on, "Go on cancelling"))
+            (cancel_form(wanted, &until.to_string(), &on, "Go on cancelling"))
         },
         _ => html! {},
     }

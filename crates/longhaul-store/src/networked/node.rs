@@ -1,6 +1,7 @@
 //! What every node knows of itself.
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -10,7 +11,7 @@ use std::{
 
 use super::{server_clock::ServerClock, suspects::Suspects};
 use crate::{
-    Clock, Durability, NodeId, Quota, Settings, StoreError, SystemClock, TaskId, Time, WatchHub,
+    Clock, Durability, NodeId, Owner, Quota, Settings, StoreError, SystemClock, TaskId, Time, WatchHub,
     clock::StoreClock, transfer::heed,
 };
 
@@ -36,8 +37,8 @@ pub(crate) struct Node {
     alive_until: Mutex<Time>,
     /// Why it does nothing any more.
     refusal: OnceLock<StoreError>,
-    /// When it last counted an owner's tasks anew, by the same clock.
-    counted_at: Mutex<Option<Duration>>,
+    /// Whose tasks it has counted anew of late, and when, by the same clock.
+    counted_at: Mutex<HashMap<Owner, Duration>>,
     /// When the store was last seen to be in service, by the steady clock of the machine.
     seen_at: Mutex<Duration>,
     /// How large it was when that was last asked, and when, by the same clock.
@@ -81,7 +82,7 @@ impl Node {
             serves: true,
             alive_until: Mutex::new(Time::from_unix_ms(0)),
             refusal: OnceLock::new(),
-            counted_at: Mutex::new(None),
+            counted_at: Mutex::default(),
             seen_at: Mutex::new(machine.steady()),
             size: Mutex::default(),
             machine,
@@ -115,16 +116,19 @@ impl Node {
     }
 
     /// Whether this refusal is for bytes of which a release that knows nothing of them may have removed some without a word, and is worth
-    /// that they are counted anew: that takes a look at all tasks of an owner, so one node does it once a second at most.
-    pub(crate) fn may_count_anew(&self, refusal: &StoreError) -> bool {
+    /// that they are counted anew: that takes a look at all tasks of the owner, so a node does it once a second at most, and for each
+    /// seldom.
+    pub(crate) fn may_count_anew(&self, refusal: &StoreError, owner: &Owner) -> bool {
         if !matches!(refusal, StoreError::Overloaded { what: Quota::TaskBytesPerOwner, .. }) {
             return false;
         }
         let now = self.machine.steady();
-        let mut last = self.counted_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let may = last.is_none_or(|last| now.saturating_sub(last) >= COUNTED_EVERY);
+        let mut counted = self.counted_at.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.retain(|_, at| now.saturating_sub(*at) < COUNTED_AGAIN);
+        let may = !counted.contains_key(owner)
+            && counted.values().all(|at| now.saturating_sub(*at) >= COUNTED_EVERY);
         if may {
-            *last = Some(now);
+            counted.insert(owner.clone(), now);
         }
         may
     }
@@ -189,8 +193,11 @@ impl Node {
     }
 }
 
-/// The least time between two counts of an owner's tasks by one node.
+/// The least time between two counts of owners' tasks by one node.
 const COUNTED_EVERY: Duration = Duration::from_secs(1);
+
+/// The least time between two counts of one owner's tasks: what an older release removes without a word within it is little.
+const COUNTED_AGAIN: Duration = Duration::from_secs(600);
 
 /// How long what a server says of the store's size holds.
 const SIZE_HOLDS: Duration = Duration::from_secs(5);

@@ -74,7 +74,7 @@ impl Tx {
         let own_bytes = counted(&account, 3, mine.task_bytes)?;
         let mut room = Room { open, retained, own_open, own_retained, own_bytes, of_share };
         if let Err(refusal) = self.settings().limits.admit(new, room) {
-            if !self.node().may_count_anew(&refusal) {
+            if !self.node().may_count_anew(&refusal, owner) {
                 return Err(refusal.into());
             }
             room.own_bytes = self.count_anew(owner, mine.task_bytes).await?;

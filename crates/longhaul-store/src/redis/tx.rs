@@ -226,17 +226,20 @@ impl Tx {
         }
         let blocks = self.site.link.commit(&mut commit).await?;
         match self.written(blocks, changed, each) {
-            Err(Fault::Refused(refusal)) if self.site.node.may_count_anew(&refusal) => {
-                self.count_anew().await?;
-                Err(Fault::Changed)
-            }
+            Err(Fault::Refused(refusal)) => match self.new_one() {
+                Some(new) if self.site.node.may_count_anew(&refusal, &new.owner) => {
+                    // It is refused whether or not they can be counted.
+                    let counted = self.count_anew(new).await;
+                    Err(counted.map_or(Fault::Refused(refusal), |()| Fault::Changed))
+                }
+                _ => Err(Fault::Refused(refusal)),
+            },
             written => written,
         }
     }
 
     /// Counts anew what the owner of the task that is to be made is charged.
-    async fn count_anew(&self) -> Result<(), Fault> {
-        let Some(new) = self.new_one() else { return Ok(()) };
+    async fn count_anew(&self, new: &Record) -> Result<(), Fault> {
         let keys = &self.site.keys;
         let about = [keys.one(row::CHARGES), keys.tasks_of(&new.owner)];
         let args = [super::keys::word(&new.owner), keys.tasks()].map(String::into_bytes);

@@ -72,6 +72,12 @@ impl CallObserver {
     }
 }
 
+#[cfg(not(feature = "http"))]
+impl CallObserver {
+    /// What is told over anything else ends with this process.
+    fn note_again(&self, _: &Record, _: bool) {}
+}
+
 impl Drop for CallObserver {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
@@ -139,7 +145,6 @@ impl Observer for CallObserver {
             match (observed, &self.line) {
                 (Observed::Kept { record, is_own }, _) => {
                     self.cx.notify_created();
-                    #[cfg(feature = "http")]
                     self.note_again(record, is_own);
                     let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
                     if let Some(kept) = kept {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use longhaul::store::{Filter, Page, Record, Scope, StoreError, TaskId, TaskStore};
 use longhaul::tasks::machine::has_witness;
-use longhaul_store::transfer::Transfer;
+use longhaul_store::transfer::{Miscount, Transfer};
 use longhaul_store::{Format, Sqlite, SqliteOptions};
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ pub(super) async fn run(which: &Which) -> Outcome {
         }
     };
     findings.look(&*store).await?;
-    findings.weigh(&*store).await?;
+    findings.weigh(&*store).await;
     findings.show(which, format, &durability)
 }
 
@@ -137,21 +137,34 @@ impl Findings {
     }
 
     /// Holds what owners are charged for their tasks against what these take.
-    async fn weigh(&mut self, store: &dyn Transfer) -> Result<(), StoreError> {
-        let mut wrong = Vec::new();
+    async fn weigh(&mut self, store: &dyn Transfer) {
+        let mut wrong: Option<Vec<Miscount>> = None;
         for look in 0..COUNTS {
             if look > 0 {
                 tokio::time::sleep(PAUSE).await;
             }
-            wrong = store.miscounted().await?;
-            if wrong.is_empty() {
-                break;
+            let found = match store.miscounted().await {
+                Ok(found) => found,
+                Err(error) => {
+                    return self
+                        .problem(None, format!("what owners are charged for cannot be counted: {error}"));
+                }
+            };
+            // What servers have changed while it was counted is on one side alone; what is wrong is so by as much each time.
+            let by = |miscount: &Miscount| miscount.charged.wrapping_sub(miscount.has);
+            let still = |now: &Miscount| {
+                let before = wrong.iter().flatten().find(|before| before.owner == now.owner);
+                wrong.is_none() || before.is_some_and(|before| by(before) == by(now))
+            };
+            let found: Vec<Miscount> = found.iter().filter(|now| still(now)).cloned().collect();
+            if found.is_empty() {
+                return;
             }
+            wrong = Some(found);
         }
-        for found in wrong {
+        for found in wrong.into_iter().flatten() {
             self.problem(None, found.to_string());
         }
-        Ok(())
     }
 
     fn show(self, which: &Which, format: Format, durability: &str) -> Outcome {
