@@ -203,13 +203,16 @@ pub(super) async fn wait_for(
 
 /// Tells who has joined a call that it is this task now, and notes that somebody more waits for it.
 async fn tell(inner: Arc<Inner>, id: TaskId, observer: Arc<dyn Observer>) {
-    match inner.store.get(Scope::Operator, &id).await {
-        Ok(Some(record)) => {
-            observer.observe(Observed::Kept { record: &record, is_own: false }).await;
-            orphan::came_back(&inner, &record);
+    loop {
+        match inner.store.get(Scope::Operator, &id).await {
+            Ok(Some(record)) => {
+                observer.observe(Observed::Kept { record: &record, is_own: false }).await;
+                return orphan::came_back(&inner, &record);
+            }
+            Ok(None) => return,
+            Err(error) => tracing::warn!(task = %id, %error, "a task could not be read"),
         }
-        Ok(None) => {}
-        Err(error) => tracing::warn!(task = %id, %error, "a task could not be read"),
+        inner.environment.sleep(LOOK_AGAIN).await;
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Saved {
 }
 
 /// The resources that a session watches, in their order, as many of them as there was room for.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Eq, PartialEq)]
 pub(crate) struct Watched {
     pub(crate) uris: Vec<String>,
     /// It watches others, which come after these.

@@ -310,7 +310,14 @@ impl Outlet {
         if let Self::Own(stream) = self.it() {
             let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
             if !stream.closed {
-                stream.again().send_replace(again);
+                stream.again().send_if_modified(|known| {
+                    // What else is found is found too late.
+                    let is_wanted = !known.is_unwanted();
+                    if is_wanted {
+                        *known = again;
+                    }
+                    is_wanted
+                });
             }
         }
     }

@@ -12,9 +12,9 @@ use longhaul_proto::model::RequestMeta;
 
 use super::Endpoint;
 use super::answer::{Body, empty, json, refusal};
-use super::legacy::{Started, answered, noticed, start, stream};
+use super::legacy::{Started, answered, noticed, start, stream, wish};
 use super::session::Session;
-use super::stream::Begun;
+use super::stream::{Begun, Stream};
 use crate::server::{Answered, Caller, Outgoing, StreamReceiver, own_stream};
 use crate::wire::{self, By};
 
@@ -31,13 +31,17 @@ pub(super) async fn answer(
         Err(error) => return refusal(StatusCode::BAD_REQUEST, None, &error.to_error_object()),
     };
     let (mut answers, mut running, mut refused_answer) = (Vec::new(), Vec::new(), None);
+    let mut wishes = Vec::new();
     for message in messages {
         match Message::decode(message, &endpoint.options.limits) {
-            Ok(Message::Request(request)) => match begin(endpoint, session, caller, &request) {
-                Ok(Started::Answered(_, answer)) => answers.push(answer),
-                Ok(Started::Running(receiver, _)) => running.extend(receiver),
-                Err(error) => answers.push(refused(Some(&request.id), &error)),
-            },
+            Ok(Message::Request(request)) => {
+                wishes.extend(wish(session, &request));
+                match begin(endpoint, session, caller, &request) {
+                    Ok(Started::Answered(_, answer)) => answers.push(answer),
+                    Ok(Started::Running(receiver, _)) => running.extend(receiver),
+                    Err(error) => answers.push(refused(Some(&request.id), &error)),
+                }
+            }
             Ok(Message::Notification(notification)) => noticed(endpoint, caller, session, &notification),
             Ok(Message::Response(response)) => {
                 let response = Box::pin(answered(endpoint, caller, session, response)).await;
@@ -48,6 +52,13 @@ pub(super) async fn answer(
             Err(error) => answers.push(refused(error.id(), &error.to_error_object())),
         }
     }
+    if !wishes.is_empty()
+        && endpoint.options.sessions
+        && let Some(shared) = endpoint.sessions.shared()
+    {
+        shared.renew(&endpoint.sessions, session, Some(caller)).await;
+    }
+    drop(wishes);
     if answers.is_empty() && running.is_empty() {
         // What was accepted of it may come again. Beside answers there is no saying that something was not.
         return refused_answer.unwrap_or_else(|| empty(StatusCode::ACCEPTED));
@@ -56,7 +67,7 @@ pub(super) async fn answer(
         return json(&endpoint.options, Answered::Result, join_batch(&answers));
     }
     if accept.events && endpoint.options.sessions {
-        return stream(endpoint, session, Begun::of(joined(answers, running))).await;
+        return stream(endpoint, session, Stream::for_batch(), Begun::of(joined(answers, running))).await;
     }
     let mut rest = joined(Vec::new(), running);
     while let Some(message) = rest.recv().await {

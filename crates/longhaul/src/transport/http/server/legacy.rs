@@ -18,9 +18,9 @@ use super::board::Word;
 use super::head::Head;
 use super::notes::Note;
 use super::route::{SESSION_ID, not_allowed};
-use super::session::{Session, StreamCarrier, Watch};
+use super::session::{Session, StreamCarrier, Watch, Wish};
 use super::shared::too_often;
-use super::stream::{Begun, GoOn, Stream};
+use super::stream::{Begun, GoOn, Opened, Stream};
 use super::{Endpoint, RETRY_AFTER};
 use crate::driver::Exchanges;
 use crate::server::{
@@ -76,9 +76,7 @@ pub(super) fn answer<'a>(
         && let Some(shared) = endpoint.sessions.shared()
     {
         let (asks, id) = (caller.clone(), request.id.clone());
-        let begins = method == Some(Method::Subscribe);
-        let uri = request.params.require("uri").ok();
-        let wish = uri.map(|Text(uri)| session.wishes(Watch { uri: uri.into_owned(), begins }));
+        let wish = wish(&session, request);
         let started = start(endpoint, &session, caller, request, meta);
         return Reply::later(async move {
             let response = whole(endpoint, accept, &id, started).await;
@@ -90,7 +88,10 @@ pub(super) fn answer<'a>(
     match start(endpoint, &session, caller, request, meta) {
         Ok(Started::Answered(Answered::Result, out)) if streams && endpoint.options.always_stream => {
             let first = Some(Outgoing::pushed(out));
-            Reply::later(async move { stream(endpoint, &session, Begun { first, ..Begun::nothing() }).await })
+            Reply::later(async move {
+                let begun = Begun { first, ..Begun::nothing() };
+                stream(endpoint, &session, Stream::new(), begun).await
+            })
         }
         Ok(Started::Answered(answered, out)) => Reply::Now(json(&endpoint.options, answered, out)),
         Ok(Started::Running(Some(receiver), call)) if streams => {
@@ -104,6 +105,17 @@ pub(super) fn answer<'a>(
         }
         Err(error) => Reply::Now(refusal(StatusCode::OK, Some(&request.id), &error)),
     }
+}
+
+/// What a request wants of a resource, if it does, for as long as other nodes are to know.
+pub(super) fn wish(session: &Arc<Session>, request: &Request<'_>) -> Option<Wish> {
+    let begins = match Dialect::newest_legacy().request(&request.method)? {
+        Method::Subscribe => true,
+        Method::Unsubscribe => false,
+        _ => return None,
+    };
+    let Text(uri) = request.params.require("uri").ok()?;
+    Some(session.wishes(Watch { uri: uri.into_owned(), begins }))
 }
 
 /// Answers with one JSON object, however long it takes.
@@ -139,6 +151,8 @@ async fn stream_later(
         Ok(Some(Outgoing::Answer { message, .. })) if !options.always_stream => {
             return json(options, Answered::Result, message);
         }
+        // It was cancelled: nobody comes back for it.
+        Ok(None) => return events(options, Source::Apart(None), None),
         Ok(first) => first,
         Err(_) => None,
     };
@@ -152,8 +166,12 @@ async fn stream_later(
 }
 
 /// Answers with a stream of the session, which its client can come back to.
-pub(super) async fn stream(endpoint: &Endpoint, session: &Session, begun: Begun) -> Response<Body> {
-    let (stream, kept) = Stream::new();
+pub(super) async fn stream(
+    endpoint: &Endpoint,
+    session: &Session,
+    (stream, kept): Opened,
+    begun: Begun,
+) -> Response<Body> {
     let priming = session.streams().open(stream, session.primes_streams(), begun).await;
     events(&endpoint.options, Source::Kept(kept), priming)
 }

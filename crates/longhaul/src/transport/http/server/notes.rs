@@ -69,7 +69,12 @@ impl fmt::Debug for Noting {
 impl Noting {
     /// It as it stands.
     pub(super) fn note(&mut self) -> Note {
-        let again = self.again.as_mut().map(|again| again.borrow_and_update().clone()).unwrap_or_default();
+        let again = self.again.as_mut().map(|again| {
+            let found = again.borrow_and_update();
+            self.is_noted &= !found.has_changed();
+            found.clone()
+        });
+        let again = again.unwrap_or_default();
         Note { id: self.id.clone(), node: Arc::clone(&self.node), again, is_over: false }
     }
 

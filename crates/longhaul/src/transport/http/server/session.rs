@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use self::known::Known;
-pub(super) use self::known::Watch;
+pub(super) use self::known::{Watch, Wish};
 use self::pushed::{By, Pushed};
 use super::Options;
 use super::answer::Sent;
@@ -442,8 +442,7 @@ impl Session {
         bound: usize,
         go_on: GoOn,
     ) -> Option<mpsc::Receiver<Box<Sent>>> {
-        let several = self.lock().exchanges.dialect().is_some_and(Dialect::batches);
-        let resumed = Resumed { several, primes: self.primes_streams(), go_on };
+        let resumed = Resumed { primes: self.primes_streams(), go_on };
         self.streams.resume(last, resumed, |stream| self.open_push(stream, bound)).await
     }
 

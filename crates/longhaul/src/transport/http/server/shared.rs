@@ -94,7 +94,9 @@ impl Shared {
             (state.exchanges.saved(&watched), state.followed_up)
         };
         let Some(saved) = saved else { return Kept::Settled };
-        if session.has_written(&saved, self.lasting() / 3) {
+        // Another may have written since what is not watched any more, or is again.
+        let is_listed = |entry: &Entry| Exchanges::watched(&entry.value) == Exchanges::watched(&saved);
+        if session.has_written(&saved, self.lasting() / 3) && found.is_none_or(is_listed) {
             return Kept::Settled;
         }
         let lasting = if followed_up { self.lasting() } else { self.lasting().min(FOLLOW_UP) };

@@ -58,7 +58,7 @@ struct State {
 }
 
 /// A stream, and what its client is sent.
-type Opened = (Arc<Stream>, mpsc::Receiver<Box<Sent>>);
+pub(super) type Opened = (Arc<Stream>, mpsc::Receiver<Box<Sent>>);
 
 /// What an event is known by: its stream's name and its number there.
 #[derive(Clone, Debug)]
@@ -85,8 +85,6 @@ const MAX_BROKEN: usize = 256;
 
 /// A client that comes back to a stream.
 pub(super) struct Resumed {
-    /// There may be several answers in one stream.
-    pub(super) several: bool,
     /// Streams begin with an event to come back to.
     pub(super) primes: bool,
     /// Answers what was noted of a request in the place of its node, which is gone.
@@ -108,6 +106,9 @@ pub(super) struct Begun {
 
 /// How the names of streams begin that carry what belongs to no request.
 const PUSHES: char = 'p';
+
+/// How those begin of batches, in which there may be several answers.
+const BATCHES: char = 'm';
 
 /// What stands in a stream from where on another node goes on with it. No client is sent it.
 const GOES_ON: &str = "=";
@@ -166,17 +167,14 @@ impl Streams {
             return None;
         }
         let last = EventId { stream: name.into(), number: number.parse().ok()? };
-        let mut missed = self.read(&last.stream, last.number).await?;
-        let several = resumed.several;
-        let ends = |event: &Event| !several && is_answer(event.text.as_bytes());
+        let missed = self.read(&last.stream, last.number).await?;
+        let ends = |event: &Event| is_last(name, event);
         // What is behind an answer was said by a node that did not know of it.
-        let is_over = self.nodes.is_some() && self.event(&last).await?.is_some_and(|event| ends(&event));
-        if is_over {
-            missed.clear();
+        if self.nodes.is_some() && self.event(&last).await?.is_some_and(|event| ends(&event)) {
+            return None;
         }
-        let live = match stream {
-            _ if is_over => None,
-            Some(stream) => stream.take_over(),
+        let live = match stream.and_then(|stream| stream.take_over()) {
+            Some(live) => Some(live),
             None if self.nodes.is_none() && missed.is_empty() => return None,
             None if self.nodes.is_none() || missed.iter().any(ends) => None,
             None if name.starts_with(PUSHES) => {
@@ -190,7 +188,7 @@ impl Streams {
             None => Some(self.take_in(&last, resumed).await?),
         };
         let (sender, receiver) = mpsc::channel(BOUND);
-        let client = Client { last, several, sender };
+        let client = Client { last, sender };
         tokio::spawn(Arc::clone(self).catch_up(client, missed, live));
         Some(receiver)
     }
@@ -202,9 +200,7 @@ impl Streams {
 
     /// Ends the connection of every stream: their clients may come back for the rest.
     pub(super) fn let_clients_go(&self) {
-        for stream in lock(&self.known).values() {
-            stream.lock().client = None;
-        }
+        lock(&self.known).values().for_each(|stream| stream.let_client_go());
     }
 
     /// Forgets all that was sent: the session has ended.
@@ -494,6 +490,11 @@ impl Stream {
         Self::named(format!("{PUSHES}{}", new_id()))
     }
 
+    /// The same for the answers to a batch.
+    pub(super) fn for_batch() -> Opened {
+        Self::named(format!("{BATCHES}{}", new_id()))
+    }
+
     fn named(name: String) -> Opened {
         Self::with(name.into())
     }
@@ -603,6 +604,11 @@ async fn changed(noting: &mut Option<Noting>) {
         Some(noting) => noting.changed().await,
         None => std::future::pending().await,
     }
+}
+
+/// Whether nothing follows this event in the stream of this name: it is its answer.
+fn is_last(stream: &str, event: &Event) -> bool {
+    !stream.starts_with(BATCHES) && is_answer(event.text.as_bytes())
 }
 
 /// Whether another node goes on with the stream from this event on.

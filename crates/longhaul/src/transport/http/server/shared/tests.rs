@@ -231,6 +231,20 @@ async fn what_a_client_wants_at_one_node_counts_for_more_than_what_it_left_at_an
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_as_a_node_wrote_it_last_is_written_again_where_another_has_written_since() {
+    let store = Memory::new();
+    let here = opened(&store).await;
+    let there = taken_over(&store, &here).await;
+    here.watch(0).await;
+    there.leave(0).await;
+    assert_eq!(here.written().await, [0; 0]);
+    there.watch(1).await;
+    here.leave(1).await;
+    there.watch(1).await;
+    assert_eq!(here.written().await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_heard_of_another_node_and_could_not_be_written_is_left_with_it() {
     let store = Memory::new();
     let here = opened(&store).await;

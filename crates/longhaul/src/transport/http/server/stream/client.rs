@@ -6,13 +6,11 @@ use longhaul_tasks::store::Event;
 use tokio::sync::mpsc;
 
 use super::super::answer::Sent;
-use super::{EventId, goes_on, is_answer};
+use super::{EventId, goes_on, is_last};
 
 /// A client that has come back, and what it was sent last.
 pub(super) struct Client {
     pub(super) last: EventId,
-    /// There may be several answers in one stream.
-    pub(super) several: bool,
     pub(super) sender: mpsc::Sender<Box<Sent>>,
 }
 
@@ -23,7 +21,7 @@ impl Client {
         if goes_on(event) {
             return ControlFlow::Continue(());
         }
-        let is_last = after && !self.several && is_answer(event.text.as_bytes());
+        let is_last = after && is_last(&self.last.stream, event);
         match self.sender.send(Box::new(Sent::of(&self.last.stream, event))).await {
             Ok(()) if !is_last => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::super::answer::Sent;
 use super::super::notes::Note;
-use super::{Begun, EventId, GOES_ON, GoOn, Resumed, Stream, Streams, goes_on, is_answer, lock};
+use super::{Begun, EventId, GOES_ON, GoOn, Resumed, Stream, Streams, goes_on, is_last, lock};
 
 /// How often what another node sends is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -25,8 +25,6 @@ pub(super) struct Followed {
     pub(super) stream: Arc<Stream>,
     /// The event that was sent last.
     pub(super) last: u64,
-    /// There may be several answers in one stream.
-    pub(super) several: bool,
 }
 
 impl Streams {
@@ -34,7 +32,7 @@ impl Streams {
     pub(super) async fn take_in(
         self: &Arc<Self>,
         last: &EventId,
-        Resumed { several, go_on, .. }: Resumed,
+        Resumed { go_on, .. }: Resumed,
     ) -> Option<mpsc::Receiver<Box<Sent>>> {
         if self.noted(&last.stream).await.is_some_and(|note| note.again.is_unwanted()) {
             return None;
@@ -49,7 +47,7 @@ impl Streams {
             known.insert(Arc::clone(&last.stream), Arc::clone(&stream));
             (stream, live)
         };
-        let followed = Followed { stream, last: last.number, several };
+        let followed = Followed { stream, last: last.number };
         tokio::spawn(Arc::clone(self).follow(followed, go_on));
         Some(live)
     }
@@ -99,7 +97,7 @@ impl Streams {
                     continue;
                 }
                 stream.send(Sent::of(&stream.name, &event)).await;
-                if !followed.several && is_answer(event.text.as_bytes()) {
+                if is_last(&stream.name, &event) {
                     return ControlFlow::Break(());
                 }
             }

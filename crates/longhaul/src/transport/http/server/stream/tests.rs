@@ -139,7 +139,7 @@ impl Node {
 
     async fn try_resume(&self, last: &EventId) -> Option<mpsc::Receiver<Box<Sent>>> {
         let go_on: GoOn = Box::new(|_, _| Some(Begun { first: Some(answer("lost")), ..Begun::nothing() }));
-        let resumed = Resumed { several: false, primes: true, go_on };
+        let resumed = Resumed { primes: true, go_on };
         self.streams.resume(&last.to_string(), resumed, |_| own_stream(1).1).await
     }
 
@@ -278,7 +278,7 @@ async fn nothing_is_gone_on_with_where_what_was_said_cannot_be_read() {
     assert_eq!(all(client).await, ["kept"]);
     other.events.replays.store(1, Ordering::SeqCst);
     let (stream, back) = Stream::with(Arc::clone(&primed.stream));
-    let followed = Followed { stream, last: primed.number, several: false };
+    let followed = Followed { stream, last: primed.number };
     let go_on: GoOn = Box::new(|_, _| panic!("it was answered"));
     Arc::clone(&other.streams).go_on(followed, &note, go_on).await;
     assert_eq!(all(back).await, [""; 0], "it comes back for it");
@@ -394,7 +394,7 @@ async fn a_stream_of_pushes_that_goes_on_here_can_be_come_back_to_before_anythin
     let (_said, rest) = own_stream(8);
     let primed = one.streams.open(stream, true, Begun::of(rest)).await.unwrap().id.unwrap();
     let go_on: GoOn = Box::new(|_, _| None);
-    let resumed = Resumed { several: false, primes: true, go_on };
+    let resumed = Resumed { primes: true, go_on };
     let (said, rest) = own_stream(8);
     let mut here = other.streams.resume(&primed.to_string(), resumed, |_| rest).await.unwrap();
     let first = here.recv().await.unwrap();
