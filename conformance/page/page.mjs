@@ -573,7 +573,7 @@ async function answers() {
   const came = await page.locator("#result").textContent();
   for (const part of ["accept", '"shards":4', '"to":"prod"', '"go":true', "a <i>note</i>"]) assert.ok(came.includes(part), came);
   const answered = page.locator("#timeline tr.step", { hasText: "answered by the operator" });
-  assert.match(await answered.textContent(), /^Question .* (\d.* ago|just now)$/);
+  assert.match(await answered.textContent(), /^Question .*(\d.* ago|just now)$/);
   answeredIn = new URL(page.url()).pathname;
 
   await call(page, "deploy");

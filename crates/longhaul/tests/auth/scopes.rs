@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -40,7 +39,7 @@ async fn s61_a_tool_is_out_of_reach_until_its_scopes_are_granted() {
     ] {
         let token = signer.sign(&claims(&issuer, "ann", json!({"scope": scope})));
         let session = if whoami == 200 { host.initialize(&token).await } else { String::new() };
-        let before = TOOL_RUNS.load(Ordering::SeqCst);
+        let before = TOOL_RUNS.get();
         assert_eq!(host.whoami(&token).await.status, whoami, "{scope}");
         let call = json!({"name": "deploy", "arguments": {}});
         let mut answers = vec![host.call(&token, "deploy", json!({})).await];
@@ -59,7 +58,7 @@ async fn s61_a_tool_is_out_of_reach_until_its_scopes_are_granted() {
                 assert_eq!(answer.text(), "deployed", "{scope}");
             }
         }
-        let ran = TOOL_RUNS.load(Ordering::SeqCst) - before;
+        let ran = TOOL_RUNS.get() - before;
         assert_eq!(ran, if deploy == 200 { answers.len() } else { 0 }, "{scope}");
     }
 }

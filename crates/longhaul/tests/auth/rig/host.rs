@@ -1,7 +1,7 @@
 //! A protected server, and requests to it.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,8 +17,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::{LocalIssuer, RESOURCE};
 
-/// How often the tool `deploy` has run in this process.
-pub(crate) static TOOL_RUNS: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// How often the tool `deploy` has run in this test, whose server is on the thread of its runtime.
+    pub(crate) static TOOL_RUNS: Cell<usize> = const { Cell::new(0) };
+}
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {}
@@ -35,7 +37,7 @@ async fn whoami(cx: Cx, _: Nothing) -> String {
 }
 
 async fn deploy(_: Cx, _: Nothing) -> &'static str {
-    TOOL_RUNS.fetch_add(1, Ordering::SeqCst);
+    TOOL_RUNS.set(TOOL_RUNS.get() + 1);
     "deployed"
 }
 
