@@ -203,9 +203,9 @@ pub(super) async fn cancel_for_all(inner: Arc<Inner>, record: &Record) {
     end(inner, record).await;
 }
 
-/// The same for who has made the call first, wherever it is at work by now.
+/// The same for who has made the call first, wherever it is at work by now. Who has joined it here may want it still.
 async fn cancel_own(inner: Arc<Inner>, record: &Record) {
-    if !inner.followers.any(&record.id) {
+    if !inner.followers.any(&record.id) && inner.joins.give_up(record) {
         end(inner, record).await;
     }
 }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use longhaul_store::{Digest, Outcome, Owner, Scope, TaskId};
+use longhaul_store::{Digest, Outcome, Owner, Record, Scope, TaskId};
 use tokio::sync::watch;
 
 use super::Inner;
@@ -78,6 +78,19 @@ impl Joins {
             joins.remove(key);
         }
         unwanted
+    }
+
+    /// Whoever made the call that is this task now cancels it elsewhere than at its run; says whether nobody is left here who wants it.
+    pub(super) fn give_up(&self, record: &Record) -> bool {
+        let Some(digest) = &record.join else { return true };
+        let key = (record.owner.clone(), *digest);
+        let run = {
+            let joins = self.lock();
+            let is_it =
+                |open: &&Entry| matches!(&*open.stage.borrow(), Stage::Durable(id) if *id == record.id);
+            joins.get(&key).filter(is_it).map(|open| open.run.clone())
+        };
+        run.is_none_or(|run| self.leave(&key, &run))
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use longhaul_store::{Memory, Outcome, Owner, Scope, Settings, TaskStore as _};
 use longhaul_tasks::environment::BoxFuture;
+use longhaul_tasks::machine::{Caller, Plan};
 use longhaul_tasks::runner::{Answer, Observed, Observer, Ticket};
 
 use super::rig::{Outside, engine, joinable, open, success, task};
@@ -89,6 +90,35 @@ async fn who_joins_a_call_is_told_of_the_task_that_it_is_whenever_it_becomes_one
     for (nth, told) in callers.iter().enumerate() {
         assert_eq!(*told.0.lock().unwrap(), [(id.clone(), nth == 0)]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_made_a_call_at_a_server_that_is_gone_does_not_end_it_for_who_has_joined_it_here() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    let call = || {
+        let mut call = joinable(&outside);
+        call.hold = None;
+        call
+    };
+    // Its run is here by now, and somebody has joined it.
+    let (first, joined) = (engine.call(call()), engine.call(call()));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let id = outside.only();
+    let (finds, named) = (engine.clone(), id.clone());
+    let found = async move {
+        let found = finds.find(Scope::Operator, &named).await.unwrap();
+        found.ok_or_else(|| Outcome::lost("it is not there"))
+    };
+    let gone_on = engine.wait_on(found, Plan::new(Caller::Waits, true), None, Arc::new(Told::default()));
+    let canceller = gone_on.canceller();
+    let gone_on = tokio::spawn(gone_on);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    canceller.cancel();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    outside.end(&id, success());
+    assert!(matches!(joined.await, Answer::Outcome(outcome) if outcome == success()));
+    drop((first, gone_on));
 }
 
 #[tokio::test(start_paused = true)]
