@@ -15,6 +15,7 @@ mod processes;
 mod scenes;
 mod server;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -145,7 +146,8 @@ fn main() -> ExitCode {
             if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
-            println!("cannot run: {error:#}");
+            // Nobody may listen any more.
+            let _ = writeln!(std::io::stderr(), "cannot run: {error:#}");
             ExitCode::from(2)
         }
     }
