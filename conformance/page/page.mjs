@@ -77,6 +77,9 @@ const root = `http://${address}`;
 let server = await serve();
 const browser = await launched(browserProgram, ["--host-resolver-rules=MAP rebound.test 127.0.0.1"]);
 
+/** How long a check may take: the longest take a quarter of it. */
+const LONGEST = 180_000;
+
 const problems = [];
 /** The task that has written in colour, one that was gone on with by another server, one with steps, one that was answered and one that was
  * run again. */
@@ -112,7 +115,7 @@ let failures = 0;
 for (const [index, [name, check]] of checks.entries()) {
   const label = `${index + 1} - page: ${name}`;
   try {
-    await check();
+    await within(LONGEST, check());
     console.log(`ok ${label}`);
   } catch (error) {
     failures += 1;
@@ -124,6 +127,15 @@ await browser.close();
 server.kill("SIGKILL");
 await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
 process.exit(failures === 0 ? 0 : 1);
+
+/** A browser that says nothing any more is told of, too. */
+async function within(longest, check) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`it has not ended within ${longest / 1000} s`)), longest);
+  });
+  await Promise.race([check, late]).finally(() => clearTimeout(timer));
+}
 
 async function keys() {
   const stranger = await browser.newContext();
