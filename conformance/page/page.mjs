@@ -739,6 +739,8 @@ async function call(page, tool, fields = {}, at = root) {
 async function cancel(page) {
   await page.locator("summary", { hasText: "Cancel" }).click();
   await page.getByRole("button", { name: "Cancel the task" }).click();
+  // A page that is closed on its way to another may never be.
+  await page.locator("#state .badge.cancelled").waitFor();
 }
 
 function focused(page) {
