@@ -327,8 +327,12 @@ fn what_became_of_a_task_is_shown_and_what_was_changed_is_found() {
     assert_eq!(run(at, &["audit", "show", "audit", "--who", "ann"]).1, "");
     drop(server);
 
+    // On a busy machine the call that gave up has made a task as well, of which there is an entry too.
+    let entries = run(at, &["audit", "show", "audit"]).1.lines().count();
+    assert!(entries >= 3, "{entries}");
     let (code, heads, err) = run(at, &["audit", "verify", "audit"]);
-    assert!(code == 0 && err.contains("3 entries in 1 files are as they were written"), "{err}");
+    let found = format!("{entries} entries in 1 files are as they were written");
+    assert!(code == 0 && err.contains(&found), "{found}: {err}");
     let head = heads.split_whitespace().next().unwrap();
     assert_eq!(run(at, &["audit", "verify", "audit", "--head", head]).0, 0);
     let (code, _, err) = run(at, &["audit", "verify", "audit", "--head", &"0".repeat(64)]);
