@@ -20,6 +20,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("store.erase.after", "only a drafted revision of tasks erases"),
     ("store.came_back.before", "nobody is told that it is noted"),
     ("store.came_back.after", "nobody is told that it is noted"),
+    ("store.make_due.before", "no API of jobs calls back here"),
+    ("store.make_due.after", "no API of jobs calls back here"),
     ("store.answer.before", "no command asks"),
     ("store.answer.after", "no command asks"),
     ("supervisor.overwrite.before", "no command here writes more than is kept"),

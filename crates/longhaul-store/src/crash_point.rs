@@ -27,6 +27,8 @@ pub const POINTS: &[&str] = &[
     "store.cancel.after",
     "store.came_back.before",
     "store.came_back.after",
+    "store.make_due.before",
+    "store.make_due.after",
     "store.sweep.before",
     "store.sweep.after",
     "store.erase.before",

@@ -205,6 +205,11 @@ pub trait Overlay: fmt::Debug + Send + Sync {
         self.around(Operation::CameBack, self.below().came_back(scope, id))
     }
 
+    /// [`TaskStore::make_due`].
+    fn make_due<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        self.around(Operation::MakeDue, self.below().make_due(id))
+    }
+
     /// [`TaskStore::erase`].
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         self.around(Operation::Erase, self.below().erase(scope, id))
@@ -374,6 +379,10 @@ impl<O: Overlay> TaskStore for O {
         Overlay::came_back(self, scope, id)
     }
 
+    fn make_due<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        Overlay::make_due(self, id)
+    }
+
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         Overlay::erase(self, scope, id)
     }
@@ -461,6 +470,8 @@ pub enum Operation {
     AskToCancel,
     /// [`TaskStore::came_back`].
     CameBack,
+    /// [`TaskStore::make_due`].
+    MakeDue,
     /// [`TaskStore::erase`].
     Erase,
     /// [`TaskStore::sweep`].
@@ -491,6 +502,7 @@ impl fmt::Display for Operation {
             Self::RequestCancel => "request_cancel",
             Self::AskToCancel => "ask_to_cancel",
             Self::CameBack => "came_back",
+            Self::MakeDue => "make_due",
             Self::Erase => "erase",
             Self::Sweep => "sweep",
             Self::Counts => "counts",

@@ -184,6 +184,13 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
         Box::pin(async { Ok(false) })
     }
 
+    /// Makes a task due that was put aside, for what it waits for outside has come; says whether it was put aside. Any other is
+    /// left as it is: who works on it learns of that by itself. In a store that knows no better it waits for its time.
+    fn make_due<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        let _ = id;
+        Box::pin(async { Ok(false) })
+    }
+
     /// Forgets a task that has ended, as if its time were up: no caller finds it any more. Its key stays taken, and its id with
     /// it; without a key nothing is left of it after the next [`sweep`](Self::sweep). Its payloads go at once, or when it is
     /// undone.

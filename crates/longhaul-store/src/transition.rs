@@ -326,6 +326,15 @@ pub fn ask_to_cancel(record: &mut Record, reason: Option<&str>, now: Time, setti
     Asked::Requested
 }
 
+/// Makes a task due that was put aside; says whether it was.
+pub fn make_due(record: &mut Record, now: Time) -> bool {
+    let is_aside = matches!(record.phase, Phase::Parked { .. });
+    if is_aside {
+        record.phase = Phase::Queued { not_before: now };
+    }
+    is_aside
+}
+
 /// Lets a task that has ended be forgotten at once; whether that may take its payloads as well, which a task that is to be
 /// undone needs until it is.
 ///

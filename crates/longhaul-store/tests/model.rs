@@ -75,6 +75,9 @@ enum Operation {
         task: u8,
         scope: u8,
     },
+    MakeDue {
+        task: u8,
+    },
     Note {
         task: u8,
         behind: u64,
@@ -150,6 +153,7 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
         1 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::Cancel { task, scope }),
         2 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::AskToCancel { task, scope }),
         2 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::CameBack { task, scope }),
+        1 => task().prop_map(|task| Operation::MakeDue { task }),
         6 => (
             task(),
             behind(),
@@ -265,6 +269,7 @@ impl Side {
                 let owner = owner(*scope);
                 self.show(store.came_back(scoped(*scope, &owner), &id(*task)).await)
             }
+            Operation::MakeDue { task } => self.show(store.make_due(&id(*task)).await),
             Operation::Answer { task, scope, keys } => {
                 let owner = owner(*scope);
                 let replies: Vec<_> = keys

@@ -407,6 +407,10 @@ impl Overlay for Link {
         Box::pin(self.carry(Operation::CameBack, Some(id), doing, nothing))
     }
 
+    fn make_due<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        Box::pin(self.carry(Operation::MakeDue, Some(id), self.memory.make_due(id), nothing))
+    }
+
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         Box::pin(self.carry(Operation::Erase, Some(id), self.memory.erase(scope, id), nothing))
     }

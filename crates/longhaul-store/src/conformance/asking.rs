@@ -136,6 +136,24 @@ pub(super) async fn a_task_that_waits_for_a_time_is_due_then(backend: &dyn Backe
     assert_eq!((taken.attempt, taken.questions.len()), (1, 1));
 }
 
+pub(super) async fn what_waits_for_a_time_is_due_before_it_when_that_is_told(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    let made = create(&*one.store, task("t")).await;
+    assert!(!other.make_due(&made.id).await.unwrap() && !other.make_due(&id("never")).await.unwrap());
+    let held = get(&*one.store, &made.id).await.unwrap();
+    assert_eq!((held.seq, held.epoch), (made.seq, made.epoch), "who works on it goes on");
+    let until = one.store.now().after(Duration::from_secs(3600));
+    park(&*one.store, &made, Park::new(vec![], Some(until))).await;
+    assert!(one.store.claim(10, None).await.unwrap().is_empty());
+    assert!(other.make_due(&made.id).await.unwrap());
+    assert!(!other.make_due(&made.id).await.unwrap(), "it is due already");
+    let taken = one.store.claim(10, None).await.unwrap().pop().expect("it is due");
+    assert_eq!((taken.attempt, taken.updated_at), (1, made.updated_at), "nobody is told of that");
+    super::finish(&*one.store, &taken).await;
+    assert!(!other.make_due(&made.id).await.unwrap(), "it has ended");
+}
+
 pub(super) async fn who_waits_for_what_has_come_is_due_at_once(backend: &dyn Backend) {
     let one = one(backend);
     let parks: [&[&str]; 3] = [&["q", "r"], &["never"], &[]];

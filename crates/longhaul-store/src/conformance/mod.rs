@@ -232,6 +232,7 @@ pub const CHECKS: &[Check] = checks! {
         what_has_ended_asks_nothing,
         open_questions_are_bounded,
         answers_that_race_have_one_winner,
+        what_waits_for_a_time_is_due_before_it_when_that_is_told,
         an_answer_that_meets_a_park_is_never_lost,
     }
     spawning::{

@@ -437,6 +437,17 @@ impl TaskStore for Memory {
         })
     }
 
+    fn make_due<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        self.at_once(move |table, this, now| {
+            let Some(mut record) = table.find(id).cloned() else { return Ok(false) };
+            let is_due = transition::make_due(&mut record, now);
+            if is_due {
+                this.put(table, record);
+            }
+            Ok(is_due)
+        })
+    }
+
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         self.at_once(move |table, this, now| {
             let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));

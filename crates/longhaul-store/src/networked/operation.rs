@@ -384,6 +384,25 @@ impl<T: Transaction> Operation<T> for CameBack {
     }
 }
 
+pub(super) struct MakeDue(pub(super) TaskId);
+
+impl<T: Transaction> Operation<T> for MakeDue {
+    type Done = bool;
+
+    fn first(&self) -> First<'_> {
+        First::Task(&self.0)
+    }
+
+    async fn run(&self, tx: &mut T) -> Result<bool, T::Fault> {
+        let Some(mut record) = tx.load(&self.0).await? else { return Ok(false) };
+        let is_due = transition::make_due(&mut record, tx.now());
+        if is_due {
+            tx.put(&record, Change::Any).await?;
+        }
+        Ok(is_due)
+    }
+}
+
 pub(super) struct Erase(pub(super) Target);
 
 impl<T: Transaction> Operation<T> for Erase {

@@ -6,8 +6,8 @@ use super::{
     Handle,
     look::{Called, Candidates, Claimable, Count, Due, Get, List, Look, PartsOf, SeenStepsOf, Steps, Weigh},
     operation::{
-        Answer, AskToCancel, CameBack, Cancel, Claim, ClaimOne, Create, Erase, Finish, Held, Release, Target,
-        Write,
+        Answer, AskToCancel, CameBack, Cancel, Claim, ClaimOne, Create, Erase, Finish, Held, MakeDue,
+        Release, Target, Write,
     },
     server::Server,
     sweep::{self, Expire, Forget, Forgotten},
@@ -184,6 +184,10 @@ where
 
     fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
         self.change(move || CameBack(target(scope, id)))
+    }
+
+    fn make_due<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        self.change(move || MakeDue(id.clone()))
     }
 
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {

@@ -127,7 +127,7 @@ impl<S: TaskStore> Overlay for Sealed<S> {
         use Operation::*;
         match operation {
             // They carry nothing that is sealed.
-            Renew | SeenSteps | CameBack | Erase | Sweep | Counts | Size => doing,
+            Renew | SeenSteps | CameBack | MakeDue | Erase | Sweep | Counts | Size => doing,
             // They do, and are written below. All are named, so that a new one is not passed on unthought.
             Create | Get | Called | List | Claim | ClaimOne | Release | Write | Steps | Parts | Answer
             | Finish | RequestCancel | AskToCancel => doing,

@@ -302,6 +302,11 @@ impl TaskStore for Sqlite {
         })
     }
 
+    fn make_due<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        let id = id.clone();
+        self.write_with(&MAKE_DUE, move |tx| operation::make_due(tx, &id))
+    }
+
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         let (owner, id) = (owner_of(scope), id.clone());
         self.write_with(&ERASE, move |tx| {
@@ -377,5 +382,6 @@ const ANSWER: Points = Points { before: "store.answer.before", after: "store.ans
 const FINISH: Points = Points { before: "store.finish.before", after: "store.finish.after" };
 const CANCEL: Points = Points { before: "store.cancel.before", after: "store.cancel.after" };
 const CAME_BACK: Points = Points { before: "store.came_back.before", after: "store.came_back.after" };
+const MAKE_DUE: Points = Points { before: "store.make_due.before", after: "store.make_due.after" };
 const ERASE: Points = Points { before: "store.erase.before", after: "store.erase.after" };
 const SWEEP: Points = Points { before: "store.sweep.before", after: "store.sweep.after" };

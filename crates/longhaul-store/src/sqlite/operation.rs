@@ -218,6 +218,15 @@ pub(super) fn came_back(tx: &mut Tx<'_>, scope: Scope<'_>, id: &TaskId) -> Resul
     Ok(is_new)
 }
 
+pub(super) fn make_due(tx: &mut Tx<'_>, id: &TaskId) -> Result<bool, StoreError> {
+    let Some((place, mut record)) = tx.load(id)? else { return Ok(false) };
+    let is_due = transition::make_due(&mut record, tx.now());
+    if is_due {
+        tx.update(place, &mut record, true)?;
+    }
+    Ok(is_due)
+}
+
 pub(super) fn erase(tx: &mut Tx<'_>, scope: Scope<'_>, id: &TaskId) -> Result<Erasure, StoreError> {
     let seen = tx.load(id)?.filter(|(place, record)| place.is_visible() && scope.sees(&record.owner));
     let Some((place, mut record)) = seen else { return Ok(Erasure::NotFound) };
