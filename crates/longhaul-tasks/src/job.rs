@@ -1,7 +1,9 @@
 //! Work that lives outside this process: it goes on when the process does not, and is found again.
 
 use std::fmt;
+use std::future::{pending, ready};
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul_store::{HostId, Json, Outcome, TaskId};
 
@@ -90,6 +92,24 @@ pub trait JobRun: fmt::Debug + Send + Sync {
 
     /// Completes once the job has ended, for as long as this process watches it.
     fn ended(&self) -> BoxFuture<'_, ()>;
+
+    /// Completes once this process does nothing for the job but wait, and says for how long it will: the task is put aside
+    /// until then, if nobody here waits for it and its tool has no [limit](crate::runner::Worker::limit), and whichever node takes
+    /// it up [finds](ExternalJob::attach) the job, at which it is to look at once. Nothing is held meanwhile, and each time costs
+    /// a few writes: what waits for seconds is not worth them. Nobody is at the job meanwhile: of a cancel the node hears that is
+    /// told of it, but of any other end that its task may come to nobody does, and whoever says this sees to what is left then. The
+    /// default never completes.
+    ///
+    /// Dropping the future changes nothing.
+    fn asleep(&self) -> BoxFuture<'_, Duration> {
+        Box::pin(pending())
+    }
+
+    /// Whether what it need not wait for has come since it was asleep: the task was put aside, and is due all the same. The
+    /// default says that nothing has.
+    fn is_woken(&self) -> BoxFuture<'_, bool> {
+        Box::pin(ready(false))
+    }
 
     /// The outcome of a job that has ended. `kept`: it is a task's, and what it has left behind stays.
     fn outcome(&self, kept: bool) -> BoxFuture<'_, Outcome>;

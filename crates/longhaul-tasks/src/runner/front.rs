@@ -36,7 +36,7 @@ pub(super) fn queue(inner: &Arc<Inner>, call: Call) -> Ticket {
         let found = match inner.store.create(task.clone()).await {
             Ok(Created::New(record) | Created::Joined(record)) => Ok(Arc::new(record)),
             // It may be there, though that could not be said.
-            _ => match commit(Arc::clone(&inner), task).await {
+            _ => match commit(Arc::clone(&inner), task, false).await {
                 Done::Committed(record) | Done::Again(record) => Ok(record),
                 Done::Event(Event::CommitFailed(refusal)) => Err(refusal),
                 _ => Err(Refusal::new("the call could not be written", false)),

@@ -121,6 +121,12 @@ impl Lead {
         self.stage.send_replace(Stage::Refused(refusal.clone()));
     }
 
+    /// Whether anybody who joined it waits for it.
+    pub(super) fn is_waited_for(&self) -> bool {
+        // One is for those to come.
+        self.stage.receiver_count() > 1
+    }
+
     /// Its own caller cancels; says whether nobody else wants it.
     pub(super) fn leave(&self) -> bool {
         self.joins.leave(&self.key, &self.run)

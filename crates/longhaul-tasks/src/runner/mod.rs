@@ -76,7 +76,8 @@ pub struct Pace {
     pub check_every: Duration,
     /// The least time between two reports of one task to the store. Default 1 s.
     pub report_every: Duration,
-    /// How long work that only waits is kept in memory, if it can be entered again. Default 2 s.
+    /// How long work that only waits is kept in memory, if it can be entered again; a job that only waits is followed for so
+    /// long after it was started or found. Default 2 s.
     pub hot_wait: Duration,
     /// How long work is left alone that has taken two processes in a row with it, or has failed to be undone; twice as long each
     /// further time, up to a minute. What has taken one with it goes on at once. Default 1 s.
@@ -483,6 +484,13 @@ impl Engine {
             recovery::wake(&self.0, record).await;
         }
         Ok(answered)
+    }
+
+    /// What a task waits for outside this process has come, such as a call of who does its job: if it was put aside it goes on
+    /// now, here if this node can work on it. Nothing happens to any other, nor where the store cannot be written: then it goes on
+    /// when its time has come.
+    pub async fn go_on(&self, id: &TaskId) {
+        recovery::go_on(&self.0, id).await;
     }
 
     /// A page of tasks, newest first.

@@ -66,11 +66,16 @@ pub(super) fn start(
 const UNREACHABLE: &str =
     "the task store cannot be reached; the call may have been begun: make it again if it has a key";
 
-pub(super) fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
+/// Writes the row of a call; `is_begun`: its work is.
+pub(super) fn commit(inner: Arc<Inner>, task: NewTask, is_begun: bool) -> Operation {
     Box::pin(async move {
         let has_key = task.once.is_some();
         let mut created = inner.store.create(task.clone()).await;
-        if let Ok(Created::Joined(_)) = created {
+        if let Ok(Created::Joined(record)) = created {
+            // One that was put aside has no run to be joined at: whoever has not begun leaves the call to it.
+            if !is_begun && record.started && record.lease().is_none() {
+                return Done::Again(Arc::new(record));
+            }
             // Another node has one like it, which this call could not know when it began.
             let mut alone = task.clone();
             alone.join = None;

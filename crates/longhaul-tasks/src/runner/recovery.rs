@@ -236,6 +236,18 @@ pub(super) async fn wake(inner: &Arc<Inner>, record: &Record) {
     }
 }
 
+/// What a task waits for outside has come: one that was put aside is due, and goes on here, if this node can work on it. Where
+/// that cannot be written it goes on when its time has come.
+pub(super) async fn go_on(inner: &Arc<Inner>, id: &TaskId) {
+    match inner.store.make_due(id).await {
+        Ok(true) => wake_by_id(inner, id).await,
+        Ok(false) => {}
+        Err(error) => {
+            tracing::warn!(task = %id, %error, "a task could not be made due: it waits for its time")
+        }
+    }
+}
+
 /// The same of a task that may be due.
 pub(super) async fn wake_by_id(inner: &Arc<Inner>, id: &TaskId) {
     match inner.store.get(Scope::Operator, id).await {

@@ -61,8 +61,9 @@ pub(super) struct Run {
     operation: Option<Operation>,
     /// What the work has learnt, if it can be entered again or may ask.
     keeper: Option<Keeper>,
-    /// Completes once work that can be entered again does nothing but wait; what work lets go of is withdrawn meanwhile.
-    idle: Option<BoxFuture<'static, ()>>,
+    /// Completes once work that can be entered again does nothing but wait; what work lets go of is withdrawn meanwhile. The
+    /// same of a job, with how long it will.
+    idle: Option<BoxFuture<'static, Option<Duration>>>,
     /// The process is about to go: work that can be entered again is given back as soon as that can be.
     leaving: Option<BoxFuture<'static, ()>>,
     /// The task was put aside.
@@ -401,9 +402,9 @@ impl Run {
                 self.give_back();
                 None
             }
-            () = optional(&mut self.idle) => {
+            asleep = optional(&mut self.idle) => {
                 self.watch_for_idleness();
-                self.park();
+                self.park(asleep);
                 None
             }
             () = optional(&mut self.timers.after) => {
@@ -479,6 +480,7 @@ impl Run {
             Done::Started(run) => {
                 self.work = Some(Working::on(Arc::clone(&run)));
                 self.kept = Some(run);
+                self.watch_for_idleness();
                 Some(Event::Started)
             }
             Done::Committed(record) => {
@@ -622,13 +624,14 @@ impl Run {
             }
             Effect::Commit => {
                 self.note.begun = self.kept.is_some();
+                let is_begun = self.kept.is_some() || self.work.is_some();
                 let host = self.job.as_ref().filter(|_| self.note.begun).and_then(|job| job.host().cloned());
                 let note = self.note.json();
                 let steps = self.keeper.as_ref().map(Keeper::begin_commit).unwrap_or_default();
                 self.new_task.as_deref().map(|task| {
                     let mut task = task.clone();
                     (task.caller, task.steps, task.host) = (note, steps, host);
-                    commit(inner, task)
+                    commit(inner, task, is_begun)
                 })
             }
             Effect::CommitLater => {

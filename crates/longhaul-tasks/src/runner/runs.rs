@@ -163,6 +163,12 @@ impl Runs {
         }
     }
 
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
     fn leases(&self) -> Vec<(TaskId, Epoch)> {
         let lease = |(id, entry): (&TaskId, &Entry)| Some((id.clone(), entry.epoch?));
         self.lock().iter().filter_map(lease).collect()

@@ -201,6 +201,11 @@ impl Workers {
         }
     }
 
+    /// Whether only so many calls of `tool` may run at once.
+    pub(super) fn limits(&self, tool: &str) -> bool {
+        self.read().get(tool).is_some_and(|(worker, _)| worker.limit.is_some())
+    }
+
     /// How to enter the work of `tool` again.
     pub(super) fn entry(&self, tool: &str) -> Option<Arc<dyn Entry>> {
         self.read().get(tool).and_then(|(worker, _)| worker.entry.clone())

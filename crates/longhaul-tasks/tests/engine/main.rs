@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test steps the runtime's paused clock")]
 
 mod aging;
+mod asleep;
 mod claimed_back;
 mod deaf;
 mod fencing;

@@ -40,6 +40,12 @@ pub(super) struct Job {
     pub(super) out_of_reach: bool,
     /// How long it takes to end it, and to read how it ended.
     pub(super) takes: Duration,
+    /// How often it was found.
+    pub(super) finds: usize,
+    /// For how long nothing is done for it but to wait.
+    asleep: watch::Sender<Option<Duration>>,
+    /// What it need not wait for has come.
+    pub(super) is_woken: bool,
 }
 
 impl Outside {
@@ -57,13 +63,23 @@ impl Outside {
         jobs.keys().next().unwrap().clone()
     }
 
+    /// From now on nothing is done for it but to wait, for so long.
+    pub(super) fn fall_asleep(&self, id: &TaskId, wait: Duration) {
+        self.0.lock().unwrap()[id].asleep.send_replace(Some(wait));
+    }
+
+    pub(super) fn finds(&self, id: &TaskId) -> usize {
+        self.0.lock().unwrap()[id].finds
+    }
+
     pub(super) fn outcome(&self, id: &TaskId) -> Option<Outcome> {
         self.0.lock().unwrap()[id].outcome.borrow().clone()
     }
 
     fn run(&self, id: &TaskId) -> Arc<dyn JobRun> {
-        let ended = self.0.lock().unwrap()[id].outcome.subscribe();
-        Arc::new(Running { outside: self.clone(), id: id.clone(), ended })
+        let jobs = self.0.lock().unwrap();
+        let (ended, asleep) = (jobs[id].outcome.subscribe(), jobs[id].asleep.subscribe());
+        Arc::new(Running { outside: self.clone(), id: id.clone(), ended, asleep })
     }
 }
 
@@ -72,6 +88,7 @@ struct Running {
     outside: Outside,
     id: TaskId,
     ended: watch::Receiver<Option<Outcome>>,
+    asleep: watch::Receiver<Option<Duration>>,
 }
 
 impl JobRun for Running {
@@ -83,6 +100,17 @@ impl JobRun for Running {
     fn ended(&self) -> BoxFuture<'_, ()> {
         let mut ended = self.ended.clone();
         Box::pin(async move { drop(ended.wait_for(Option::is_some).await.unwrap()) })
+    }
+
+    fn asleep(&self) -> BoxFuture<'_, Duration> {
+        let mut asleep = self.asleep.clone();
+        Box::pin(async move { asleep.wait_for(Option::is_some).await.unwrap().unwrap() })
+    }
+
+    fn is_woken(&self) -> BoxFuture<'_, bool> {
+        let is_woken =
+            std::mem::take(&mut self.outside.0.lock().unwrap().get_mut(&self.id).unwrap().is_woken);
+        Box::pin(std::future::ready(is_woken))
     }
 
     fn outcome(&self, kept: bool) -> BoxFuture<'_, Outcome> {
@@ -114,6 +142,9 @@ impl ExternalJob for Outside {
             discarded: false,
             out_of_reach: false,
             takes: Duration::ZERO,
+            finds: 0,
+            asleep: watch::channel(None).0,
+            is_woken: false,
         };
         jobs.entry(key.clone()).or_insert_with(new).starts += 1;
         drop(jobs);
@@ -123,8 +154,10 @@ impl ExternalJob for Outside {
     }
 
     fn attach<'a>(&'a self, key: &'a TaskId, _: bool, _: Reporter) -> BoxFuture<'a, Attached> {
-        let known =
-            self.0.lock().unwrap().get(key).map(|job| (job.out_of_reach, job.outcome.borrow().is_some()));
+        let known = self.0.lock().unwrap().get_mut(key).map(|job| {
+            job.finds += 1;
+            (job.out_of_reach, job.outcome.borrow().is_some())
+        });
         Box::pin(async move {
             match known {
                 Some((true, _)) => std::future::pending().await,

@@ -3,19 +3,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_store::{Record, Rerun};
+use longhaul_store::{Park, Record, Rerun};
 
 use super::{Done, Run, batch};
+use crate::job::JobRun;
+use crate::runner::join::Lead;
 use crate::runner::keeper::Keeper;
 use crate::runner::operation::{give_back, look, put_aside};
-use crate::runner::recovery::wake;
+use crate::runner::recovery::{go_on, wake};
 use crate::runner::undo;
 
 impl Run {
     /// A task that was put aside may be due already, for what it waits for came in between.
     pub(super) async fn leave_parked(self: Box<Self>) {
         let (inner, id) = (Arc::clone(&self.listed.inner), self.listed.id.clone());
+        let job = self.kept.clone();
         drop(self);
+        let is_woken = match job {
+            Some(job) => job.is_woken().await,
+            None => false,
+        };
+        if is_woken {
+            go_on(&inner, &id).await;
+        }
         if let Done::Seen(Some(record)) = look(Arc::clone(&inner), id).await {
             wake(&inner, &record).await;
         }
@@ -27,19 +37,38 @@ impl Run {
         undo::begin(this.listed, &record).await;
     }
 
-    /// Puts the task aside, if its caller has it and nothing else is under way.
-    pub(super) fn park(&mut self) {
-        let Some(keeper) = &self.keeper else { return };
-        match keeper.idle() {
+    /// Puts the task aside, if its caller has it and nothing else is under way. `asleep`: its job waits for so long.
+    pub(super) fn park(&mut self, asleep: Option<Duration>) {
+        let inner = Arc::clone(&self.listed.inner);
+        let park = match (&self.keeper, asleep) {
+            (Some(keeper), _) => keeper.idle(),
+            (None, Some(left)) if !self.is_waited_for() => {
+                Some(Park::new(Vec::new(), Some(inner.store.now().after(left))))
+            }
+            _ => None,
+        };
+        match park {
             Some(park) if self.operation.is_none() && self.machine.is_answered() => {
                 let batch = batch(self.reports.latest()).with_park(park);
-                let (inner, id) = (Arc::clone(&self.listed.inner), self.listed.id.clone());
                 // Before it is put aside: whoever takes it up must not take this run for one that goes on.
                 self.listed.leave();
-                self.operation = Some(put_aside(inner, id, self.epoch, batch));
+                self.operation = Some(put_aside(inner, self.listed.id.clone(), self.epoch, batch));
             }
             _ => {}
         }
+    }
+
+    /// Whether somebody here waits for it besides its own caller.
+    fn is_waited_for(&self) -> bool {
+        let joined = self.lead.as_ref().is_some_and(Lead::is_waited_for);
+        joined || self.listed.inner.followers.any(&self.listed.id)
+    }
+
+    /// The job of a task that any node goes on to follow. The place of a tool's limit is held as long as its job runs.
+    fn followed_anywhere(&self) -> Option<Arc<dyn JobRun>> {
+        let record = self.record.as_ref()?;
+        let run = self.kept.clone().filter(|_| record.rerun == Rerun::Reattach);
+        run.filter(|_| !self.listed.inner.workers.limits(&self.tool))
     }
 
     /// The keeper of work that can be entered again, once there is a row.
@@ -73,14 +102,110 @@ impl Run {
         self.operation = Some(give_back(inner, id, self.epoch));
     }
 
-    /// Looks out for what the work lets go of, and for work that does nothing but wait, where it can be entered again.
+    /// Looks out for what the work lets go of, and for work that does nothing but wait, where it can be entered again. The same
+    /// of a job that can be followed from anywhere, and sleeps for longer than is waited for that.
     pub(super) fn watch_for_idleness(&mut self) {
+        let (inner, hot) = (Arc::clone(&self.listed.inner), self.listed.inner.pace.hot_wait);
         if let Some(keeper) = self.keeper.clone() {
-            let hot = self.re_entrant().map(|_| self.listed.inner.pace.hot_wait);
-            self.idle = Some(Box::pin(async move { keeper.idled(hot).await }));
+            let hot = self.re_entrant().map(|_| hot);
+            self.idle = Some(Box::pin(async move {
+                keeper.idled(hot).await;
+                None
+            }));
+        } else if let Some(run) = self.followed_anywhere() {
+            self.idle = Some(Box::pin(async move {
+                loop {
+                    inner.environment.sleep(hot).await;
+                    let left = run.asleep().await;
+                    if left > hot {
+                        return Some(left);
+                    }
+                }
+            }));
         }
     }
 }
 
 /// How soon to see again whether a task can be given back.
 const AGAIN: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use longhaul_store::{Json, Memory, Outcome, Owner, Phase, Scope, TaskId, TaskStore as _};
+
+    use super::*;
+    use crate::environment::{BoxFuture, Tokio};
+    use crate::job::{Attached, ExternalJob, JobError, NotStarted};
+    use crate::machine::{Caller, Plan};
+    use crate::report::Reporter;
+    use crate::runner::{Answer, Call, Engine, Pace, Work, Worker};
+
+    /// A job for which nothing is done for an hour.
+    #[derive(Debug)]
+    struct Sleeping;
+
+    impl JobRun for Sleeping {
+        fn keep(&self) -> BoxFuture<'_, Result<(), JobError>> {
+            Box::pin(ready(Ok(())))
+        }
+
+        fn ended(&self) -> BoxFuture<'_, ()> {
+            Box::pin(pending())
+        }
+
+        fn asleep(&self) -> BoxFuture<'_, Duration> {
+            Box::pin(ready(Duration::from_secs(3600)))
+        }
+
+        fn outcome(&self, _kept: bool) -> BoxFuture<'_, Outcome> {
+            Box::pin(pending())
+        }
+    }
+
+    impl ExternalJob for Sleeping {
+        fn start<'a>(
+            &'a self,
+            _key: &'a TaskId,
+            _arguments: &'a Json,
+            _durable: bool,
+            _reporter: Reporter,
+        ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, NotStarted>> {
+            let run: Arc<dyn JobRun> = Arc::new(Self);
+            Box::pin(ready(Ok(run)))
+        }
+
+        fn attach<'a>(&'a self, _key: &'a TaskId, _begun: bool, _: Reporter) -> BoxFuture<'a, Attached> {
+            Box::pin(ready(Attached::Running(Arc::new(Self))))
+        }
+
+        fn cancel<'a>(&'a self, _key: &'a TaskId) -> BoxFuture<'a, Result<(), JobError>> {
+            Box::pin(ready(Ok(())))
+        }
+
+        fn discard<'a>(&'a self, _key: &'a TaskId) -> BoxFuture<'a, ()> {
+            Box::pin(ready(()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[expect(clippy::disallowed_methods, reason = "a test steps the runtime's paused clock")]
+    async fn of_a_job_that_sleeps_nothing_is_held() {
+        let store = Arc::new(Memory::new());
+        let job: Arc<dyn ExternalJob> = Arc::new(Sleeping);
+        let worker = Worker::new("job").with_job(Arc::clone(&job));
+        let engine =
+            Engine::new(Arc::<Memory>::clone(&store), Arc::new(Tokio::new()), Pace::default(), [worker]);
+        let owner = Owner::principal("ann").unwrap();
+        let mut call = Call::new(owner, "job", Json::parse("{}").unwrap(), Work::Job(Arc::clone(&job)));
+        (call.plan, call.rerun) = (Plan::new(Caller::AsksForTask, true), Rerun::Reattach);
+        let Answer::Task(record) = engine.call(call).await else { panic!("it is a task") };
+        tokio::time::sleep(engine.0.pace.hot_wait / 2).await;
+        assert!(engine.0.runs.tell(&record.id, crate::runner::control::Control::LookAgain));
+        tokio::time::sleep(engine.0.pace.hot_wait).await;
+        let record = store.get(Scope::Operator, &record.id).await.unwrap().unwrap();
+        assert!(matches!(record.phase, Phase::Parked { until: Some(_) }), "{record:?}");
+        assert_eq!((engine.0.runs.len(), Arc::strong_count(&job)), (0, 2), "ours, and the worker's");
+    }
+}
