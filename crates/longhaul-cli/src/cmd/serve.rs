@@ -275,7 +275,8 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
     tokio::spawn(Reload::new(args.file.clone(), config.clone(), served).keep(watch, hangups));
     match listener {
         Some(listener) => {
-            let mut options = options(config, allow).callbacks(http_job::Called::new(jobs));
+            let called = http_job::Called::new(jobs, dispatcher.engine().clone());
+            let mut options = options(config, allow).callbacks(called);
             options.guard = guard;
             if config.store.url != StoreUrl::Memory {
                 options = options.events(events).shared_sessions(registry);

@@ -14,6 +14,7 @@ use crate::rig::server::Server;
 
 #[path = "../../../../examples/http-job/api.rs"]
 mod api;
+mod aside;
 
 use api::Api;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use longhaul::proto::model::{ElicitParams, InputRequest};
-use longhaul::store::{Outcome, Phase, Question, Record, Time};
+use longhaul::store::{Outcome, Phase, Question, Record, Rerun, Time};
 use longhaul::tasks::project::{self, View};
 use longhaul::tasks::runner::InLine;
 
@@ -97,6 +97,10 @@ fn sentence(record: &Record, queued: Option<String>, now: Time) -> (String, Opti
             let of = if open < all { format!(" of {all}") } else { String::new() };
             (format!("waits for {open}{of} task{} that it made", if all == 1 { "" } else { "s" }), None)
         }
+        // What runs elsewhere goes on meanwhile.
+        Phase::Parked { until: Some(until) } if *until > now && record.rerun == Rerun::Reattach => {
+            (format!("{}; asked after again", working(record)), Some(*until))
+        }
         Phase::Parked { until: Some(until) } if *until > now => ("goes on".to_owned(), Some(*until)),
         Phase::Parked { .. } => ("is about to go on".to_owned(), None),
         Phase::Running { lease } if lease.until <= now => {
@@ -177,6 +181,13 @@ mod tests {
             "attempt 2 was cut off; the next begins in 40s"
         );
         assert_eq!(said(&|record| record.phase = Phase::Parked { until: Some(at(4600)) }), "goes on in 1h");
+        assert_eq!(
+            said(&|record| {
+                (record.phase, record.rerun) = (Phase::Parked { until: Some(at(1040)) }, Rerun::Reattach);
+                record.status_message = Some("frame 2 of 3".into());
+            }),
+            "frame 2 of 3; asked after again in 40s"
+        );
         assert_eq!(
             said(&|record| {
                 record.phase = Phase::Parked { until: None };

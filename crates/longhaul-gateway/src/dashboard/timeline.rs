@@ -1,7 +1,7 @@
 //! What a task went through so far, as a table: when it was queued, worked on and waited, each with a bar; steps, questions
 //! and its end.
 
-use longhaul::store::{Phase, Record, SeenStep, TaskId, Time};
+use longhaul::store::{Phase, Record, Rerun, SeenStep, TaskId, Time};
 use longhaul::tasks::made_again_of;
 use maud::{Markup, html};
 
@@ -92,8 +92,9 @@ fn turns(record: &Record, steps: Option<&Ends>, now: Time) -> Vec<Turn> {
         let here = steps.extract_if(.., |(at, _)| *at == place);
         here.map(|(_, turn)| turn).collect()
     };
+    let spell = spell(record, &legs);
     for (nth, (leg, bar)) in legs.iter().zip(axis.bars()).enumerate() {
-        turns.push(Turn { bar: Some(bar), ..part(leg) });
+        turns.push(Turn { bar: Some(bar), ..part(leg, spell) });
         turns.extend(take(Place::Leg(nth)));
     }
     if record.attempt > 1 {
@@ -135,13 +136,20 @@ fn turns(record: &Record, steps: Option<&Ends>, now: Time) -> Vec<Turn> {
     turns
 }
 
-/// A part of its course.
-fn part(leg: &Leg) -> Turn {
+/// What a spell of work on it is called: of a job that runs elsewhere, and is asked after now and then, it is no attempt.
+fn spell(record: &Record, legs: &[Leg]) -> &'static str {
+    let was_aside = |leg: &Leg| matches!(leg.what, What::Work { over: Some(Over::PutAside), .. });
+    let is_job = record.rerun == Rerun::Reattach && legs.iter().any(was_aside);
+    if is_job { "Look" } else { "Attempt" }
+}
+
+/// A part of its course, which has such spells.
+fn part(leg: &Leg, spell: &str) -> Turn {
     let (what, how) = match &leg.what {
         What::Queued => ("In the queue".to_owned(), String::new()),
         What::Waited => ("Waited".to_owned(), String::new()),
-        What::Left { spells: 1 } => ("…".to_owned(), "one attempt more".to_owned()),
-        What::Left { spells } => ("…".to_owned(), format!("{spells} attempts more")),
+        What::Left { spells: 1 } => ("…".to_owned(), format!("one {} more", spell.to_lowercase())),
+        What::Left { spells } => ("…".to_owned(), format!("{spells} {}s more", spell.to_lowercase())),
         What::Work { nth, node, over } => {
             let on = node.as_deref().map(|node| format!("on node {node}"));
             let over = over.map(|over| match over {
@@ -150,7 +158,7 @@ fn part(leg: &Leg) -> Turn {
                 Over::Lost => "cut off",
             });
             let how: Vec<&str> = on.as_deref().into_iter().chain(over).collect();
-            (format!("Attempt {nth}"), how.join(", "))
+            (format!("{spell} {nth}"), how.join(", "))
         }
     };
     let took = match leg.goes_on {

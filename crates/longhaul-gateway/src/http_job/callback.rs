@@ -10,6 +10,7 @@ use bytes::Bytes;
 use longhaul::seal::Sealer;
 use longhaul::store::{Registry, StoreError, TaskId};
 use longhaul::tasks::environment::BoxFuture;
+use longhaul::tasks::runner::Engine;
 use longhaul::transport::http::server::{Callbacks, NotTaken};
 
 use super::jobs::Jobs;
@@ -45,24 +46,31 @@ impl Tokens {
 
 /// Takes the calls of all APIs of one server.
 #[derive(Debug)]
-pub struct Called(Jobs);
+pub struct Called {
+    jobs: Jobs,
+    engine: Engine,
+}
 
 impl Called {
-    /// Takes those for these jobs.
+    /// Takes those for these jobs, whose tasks `engine` works on.
     #[must_use]
-    pub fn new(jobs: Jobs) -> Self {
-        Self(jobs)
+    pub fn new(jobs: Jobs, engine: Engine) -> Self {
+        Self { jobs, engine }
     }
 }
 
 impl Callbacks for Called {
     fn called<'a>(&'a self, token: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), NotTaken>> {
         Box::pin(async move {
-            let (key, name) = self.0.tokens().read(token).ok_or(NotTaken::Unknown)?;
-            let jobs = self.0.now();
+            let (key, name) = self.jobs.tokens().read(token).ok_or(NotTaken::Unknown)?;
+            let jobs = self.jobs.now();
             let job = jobs.iter().find(|job| job.job().name == name).ok_or(NotTaken::Unknown)?;
             match job.called(&key, token, &body).await {
-                Ok(true) => Ok(()),
+                Ok(true) => {
+                    // Its task may have been put aside until the next look.
+                    self.engine.go_on(&key).await;
+                    Ok(())
+                }
                 Ok(false) => Err(NotTaken::Unknown),
                 Err(error) => {
                     tracing::warn!(task = %key, %error, "a call of a job's API cannot be recorded");

@@ -12,8 +12,9 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
 use super::client::{Answer, Http, Trouble};
-use super::ledger::{Handle, Kept, Known, Ledger};
+use super::ledger::{Handle, Kept, Known, Ledger, now};
 use super::outcome::{self, Facts, text_at};
+use super::patience::{FIRST_LOOK, FIRST_PAUSE, LONGEST_PAUSE, Patience};
 use crate::config::{BoundRequest, HttpJob, Meaning, Place, format_duration};
 
 /// Follows one job.
@@ -27,6 +28,8 @@ pub(super) struct Follower {
     pub(super) stop: watch::Receiver<bool>,
     /// The API may have called back.
     pub(super) woken: Arc<Notify>,
+    /// Until when nothing is done but to wait, if it is worth to put the task aside meanwhile.
+    pub(super) asleep: watch::Sender<Option<Instant>>,
 }
 
 /// Nobody wants to know any more.
@@ -43,15 +46,16 @@ enum Begun {
 impl Follower {
     /// Starts the job, unless that is done, and follows it to its end.
     pub(super) async fn run(mut self, start: Option<BoundRequest>, kept: Kept) -> Followed<Outcome> {
-        let (handle, kept) = match (kept.known.job.clone(), start) {
-            (Some(handle), _) => (handle, kept),
+        let (handle, kept, wait) = match (kept.known.job.clone(), start) {
+            // Its look may be due for long.
+            (Some(handle), _) => (handle, kept, Duration::ZERO),
             (None, Some(start)) => match self.start(&start, kept).await? {
-                Begun::Job(handle, kept) => (handle, kept),
+                Begun::Job(handle, kept) => (handle, kept, self.job.every().min(FIRST_LOOK)),
                 Begun::Ended(outcome) => return Ok(outcome),
             },
             (None, None) => return Ok(in_doubt("nothing is known of its start")),
         };
-        self.follow(&handle, kept).await
+        self.follow(&handle, kept, wait).await
     }
 
     async fn start(&mut self, start: &BoundRequest, kept: Kept) -> Followed<Begun> {
@@ -169,29 +173,30 @@ impl Follower {
         Ok(Handle { id, status_url })
     }
 
-    async fn follow(&mut self, handle: &Handle, kept: Kept) -> Followed<Outcome> {
+    /// Asks after the job until it has ended, first after `wait`.
+    async fn follow(&mut self, handle: &Handle, mut kept: Kept, mut wait: Duration) -> Followed<Outcome> {
         let job = Arc::clone(&self.job);
         let request = match job.status_request(&handle.id, handle.status_url.as_deref()) {
             Ok(request) => request,
             Err(error) => return Ok(Outcome::lost(format!("{} cannot be followed: {error}", job.name))),
         };
-        let mut patience = Patience::default();
-        let mut wait = job.every().min(FIRST_LOOK);
-        let mut call = kept.known.token.is_some().then(Call::default);
+        let mut patience = kept.known.patience.clone();
         loop {
-            let seen = match self.next(wait, &kept.known, call.as_mut()).await? {
+            kept = self.lie_down(kept, &patience, wait).await?;
+            let next = self.next(wait, &kept.known, &mut patience).await;
+            self.asleep.send_replace(None);
+            let seen = match next? {
                 Next::Over(over) => return Ok(over),
                 Next::Told(status) => Seen::Status(status, None),
                 Next::Look => self.look(&request).await?,
             };
             wait = match seen {
                 Seen::Status(status, after) => {
-                    patience = Patience::default();
+                    patience.hear();
                     match job.meaning(&status.state) {
                         Meaning::Running => {
                             self.report(&status);
-                            let every = job.every();
-                            not_before(after, call.as_mut().map_or(every, |call| call.pause(every)))
+                            not_before(after, patience.pause(job.every()))
                         }
                         Meaning::Done => return self.done(handle, kept, status).await,
                         Meaning::Failed => {
@@ -202,7 +207,7 @@ impl Follower {
                         }
                     }
                 }
-                Seen::Gone(said) => match patience.lose(Instant::now(), job.gone_after) {
+                Seen::Gone(said) => match patience.lose(now(), job.gone_after) {
                     true => {
                         let text = format!(
                             "{} is gone: the API no longer knows the job {} ({said})",
@@ -247,14 +252,37 @@ impl Follower {
         })
     }
 
+    /// Before a long wait: says that nothing is done but to wait, once whoever goes on would know what is known here. What was
+    /// noted before such a wait is kept true from then on.
+    async fn lie_down(&self, mut kept: Kept, patience: &Patience, wait: Duration) -> Followed<Kept> {
+        let (is_long, noted) = (wait >= LONG, &kept.known.patience);
+        if noted != patience && (is_long || *noted != Patience::default()) {
+            let known = Known { patience: patience.clone(), ..kept.known.clone() };
+            match self.ledger.change(&self.key, &kept, known).await {
+                Ok(Some(changed)) => kept = changed,
+                Ok(None) => return Err(Stopped),
+                Err(error) => {
+                    self.store_failed(&error);
+                    return Ok(kept);
+                }
+            }
+        }
+        if is_long {
+            let wait = self.left(&kept.known).map_or(wait, |left| left.min(wait));
+            self.asleep.send_replace(Some(Instant::now() + wait));
+        }
+        Ok(kept)
+    }
+
     /// Waits for the time of the next look, or until the API calls back: here, or at another node.
-    async fn next(&mut self, wait: Duration, known: &Known, mut call: Option<&mut Call>) -> Followed<Next> {
+    async fn next(&mut self, wait: Duration, known: &Known, patience: &mut Patience) -> Followed<Next> {
         let until = Instant::now() + wait;
+        let may_call = known.token.is_some() && !patience.has_called();
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let Some(call) = call.as_deref_mut().filter(|call| !call.has_come()) else {
+            if !may_call {
                 return Ok(self.wait(left, known).await?.map_or(Next::Look, Next::Over));
-            };
+            }
             let woken = Arc::clone(&self.woken);
             let waited = tokio::select! {
                 waited = self.wait(left.min(ELSEWHERE), known) => waited?,
@@ -265,7 +293,7 @@ impl Follower {
             }
             match self.ledger.find(&self.key).await {
                 Ok(Some(Kept { known: Known { called: Some(called), .. }, .. })) => {
-                    call.come();
+                    patience.call();
                     let told = called.status.and_then(|body| self.read(body).ok());
                     return Ok(told.map_or(Next::Look, Next::Told));
                 }
@@ -349,7 +377,7 @@ impl Follower {
                         not_before(after, patience.back_off(self.job.every()))
                     }
                     // It may come a moment after the state says so.
-                    _ if !patience.lose(Instant::now(), self.job.gone_after) => self.job.every(),
+                    _ if !patience.lose(now(), self.job.gone_after) => self.job.every(),
                     _ => return Ok(Err(Failed::Unusable(said(&answer)))),
                 },
             };
@@ -368,8 +396,7 @@ impl Follower {
 
     /// Waits; the outcome of a job whose time is up by then, or is up meanwhile.
     async fn wait(&mut self, wait: Duration, known: &Known) -> Followed<Option<Outcome>> {
-        let left = self.job.timeout.map(|timeout| timeout.saturating_sub(known.age()));
-        let until_then = left.map_or(wait, |left| wait.min(left));
+        let until_then = self.left(known).map_or(wait, |left| wait.min(left));
         tokio::select! {
             () = sleep(until_then) => {}
             () = stopped(&mut self.stop) => return Err(Stopped),
@@ -384,6 +411,11 @@ impl Follower {
                 Ok(Some(outcome::failed(text, &facts(known, id, None))))
             }
         }
+    }
+
+    /// How long it may run on, where it may not as long as it takes.
+    fn left(&self, known: &Known) -> Option<Duration> {
+        self.job.timeout.map(|timeout| timeout.saturating_sub(known.age()))
     }
 
     async fn send(&self, request: &BoundRequest, starts: bool) -> Result<Answer, Trouble> {
@@ -476,35 +508,6 @@ enum Next {
     Look,
 }
 
-/// A call that the API may make, once.
-#[derive(Default)]
-struct Call {
-    /// How long to wait after it until the next look: some APIs call before they know themselves.
-    after: Option<Duration>,
-}
-
-impl Call {
-    fn has_come(&self) -> bool {
-        self.after.is_some()
-    }
-
-    fn come(&mut self) {
-        self.after = Some(FIRST_LOOK);
-    }
-
-    /// How long to wait: from the call on twice as long each time, until it is as long as ever.
-    fn pause(&mut self, every: Duration) -> Duration {
-        match &mut self.after {
-            Some(after) if *after < every => {
-                let pause = *after;
-                *after = pause * 2;
-                pause
-            }
-            _ => every,
-        }
-    }
-}
-
 /// What was seen of a job that runs.
 enum Seen {
     Status(Status, Option<Duration>),
@@ -526,40 +529,6 @@ enum Failed {
     /// The call has ended meanwhile.
     Over(Outcome),
     Unusable(String),
-}
-
-/// How often in a row something went wrong.
-#[derive(Default)]
-struct Patience {
-    lost: Option<(u32, Instant)>,
-    misread: u32,
-    pause: Option<Duration>,
-}
-
-impl Patience {
-    /// It is not there: is that believed? A job that was just started may not be seen at once, nor any while an API is
-    /// deployed anew: not until that has been said several times, and for so long.
-    fn lose(&mut self, now: Instant, gone_after: Duration) -> bool {
-        let (times, since) = self.lost.get_or_insert((0, now));
-        *times += 1;
-        *times >= LOST && now.duration_since(*since) >= gone_after
-    }
-
-    /// What is there cannot be read: is that believed? A proxy may have had its say.
-    fn misread(&mut self) -> bool {
-        self.misread += 1;
-        self.misread >= MISREAD
-    }
-
-    /// How long to wait for an API that does not answer: twice as long each time.
-    fn back_off(&mut self, every: Duration) -> Duration {
-        let pause = match self.pause {
-            Some(pause) => (pause * 2).min(LONGEST_PAUSE.max(every)),
-            None => every.max(FIRST_PAUSE),
-        };
-        self.pause = Some(pause);
-        pause
-    }
 }
 
 /// Completes once nobody is to follow the job any more.
@@ -616,16 +585,10 @@ fn whole(wait: Duration) -> Duration {
     if wait >= Duration::from_secs(1) { Duration::from_secs(wait.as_secs()) } else { wait }
 }
 
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How soon a job is first asked after: many are short.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// A wait that is worth the writes by which a task is put aside and taken up again: it takes longer than a lease is left alone.
+const LONG: Duration = Duration::from_secs(10);
 /// How often it is looked whether an API has called at another node.
 const ELSEWHERE: Duration = Duration::from_secs(2);
-/// How many answers in a row that a job is not known are believed.
-const LOST: u32 = 3;
-/// How many in a row that cannot be read.
-const MISREAD: u32 = 5;
 const MAX_ID: usize = 1 << 10;
 const MAX_URL: usize = 4 << 10;
 
@@ -639,18 +602,6 @@ mod tests {
         assert_eq!(not_before(None, pause), pause);
         assert_eq!(not_before(Some(Duration::ZERO), pause), pause);
         assert_eq!(not_before(Some(pause * 3), pause), pause * 3);
-    }
-
-    #[test]
-    fn a_job_is_gone_when_that_was_said_often_and_for_long() {
-        let (mut patience, now, grace) = (Patience::default(), Instant::now(), Duration::from_secs(30));
-        for _ in 0..10 {
-            assert!(!patience.lose(now, grace), "an API that is deployed anew");
-        }
-        assert!(patience.lose(now + grace, grace));
-        let mut patience = Patience::default();
-        assert!(!patience.lose(now, Duration::ZERO) && !patience.lose(now, Duration::ZERO));
-        assert!(patience.lose(now, Duration::ZERO));
     }
 
     fn status(code: u16) -> StatusCode {

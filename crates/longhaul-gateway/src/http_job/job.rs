@@ -14,7 +14,7 @@ use longhaul::tasks::project;
 use longhaul::tasks::report::Reporter;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::callback::Tokens;
 use super::client::Http;
@@ -95,14 +95,25 @@ impl JobOverHttp {
         let Ending { job, http, ledger, .. } = self.ending.clone();
         let woken = Arc::new(Notify::new());
         let at_it = self.live.enter(key, stop.clone(), Arc::clone(&woken));
-        let follower = Follower { job, http, ledger, key: key.clone(), reporter, stop: stopped, woken };
+        let (lies_down, asleep) = watch::channel(None);
+        let key = key.clone();
+        let follower = Follower {
+            job,
+            http,
+            ledger,
+            key: key.clone(),
+            reporter,
+            stop: stopped,
+            woken,
+            asleep: lies_down,
+        };
         tokio::spawn(async move {
             if let Ok(outcome) = follower.run(start, kept).await {
                 end.send_replace(Some(outcome));
             }
             drop(at_it);
         });
-        Arc::new(HttpRun { key: key.clone(), ended, stop, ending: self.ending.clone() })
+        Arc::new(HttpRun { key, ended, asleep, stop, ending: self.ending.clone() })
     }
 
     /// What is known of a job, however long the store takes to say so.
@@ -252,6 +263,8 @@ impl Live {
 struct HttpRun {
     key: TaskId,
     ended: watch::Receiver<Option<Outcome>>,
+    /// Until when nothing is done but to wait.
+    asleep: watch::Receiver<Option<Instant>>,
     stop: watch::Sender<bool>,
     ending: Ending,
 }
@@ -265,6 +278,30 @@ impl JobRun for HttpRun {
     fn ended(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let _outcome = self.outcome(true).await;
+        })
+    }
+
+    fn asleep(&self) -> BoxFuture<'_, Duration> {
+        let mut asleep = self.asleep.clone();
+        Box::pin(async move {
+            match asleep.wait_for(Option::is_some).await.map(|until| *until) {
+                Ok(Some(until)) => until.saturating_duration_since(Instant::now()),
+                // Nobody follows it any more.
+                _ => std::future::pending().await,
+            }
+        })
+    }
+
+    /// Its API may have called at another node while this one still had the task.
+    fn is_woken(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            match self.ending.ledger.find(&self.key).await {
+                Ok(kept) => kept.is_some_and(|kept| kept.known.is_unheard()),
+                Err(error) => {
+                    tracing::debug!(task = %self.key, %error, "whether a job's API has called is not known");
+                    false
+                }
+            }
         })
     }
 

@@ -10,6 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use longhaul::store::{EntryKey, Holder, Registry, StoreError, Swap, TaskId, Value, Version};
 use serde::{Deserialize, Serialize};
 
+use super::patience::Patience;
+
 /// What is known of the jobs of one store.
 #[derive(Clone, Debug)]
 pub struct Ledger(Arc<dyn Registry>);
@@ -33,6 +35,13 @@ pub(super) struct Known {
     /// The call, once it has come. There is no second one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) called: Option<Called>,
+    /// How it was followed when its task was last put aside.
+    #[serde(default, skip_serializing_if = "is_new")]
+    pub(super) patience: Patience,
+}
+
+fn is_new(patience: &Patience) -> bool {
+    *patience == Patience::default()
 }
 
 /// An API has called back.
@@ -62,10 +71,18 @@ pub(super) struct Kept {
 
 impl Known {
     fn now(tool: &str, token: Option<String>) -> Self {
-        Self { begun_at: now(), tool: tool.to_owned(), job: None, over: false, token, called: None }
+        Self {
+            begun_at: now(),
+            tool: tool.to_owned(),
+            job: None,
+            over: false,
+            token,
+            called: None,
+            patience: Patience::default(),
+        }
     }
 
-    /// What two know together: nothing of it is ever taken back, and the first handle stays.
+    /// What two know together: nothing of it is ever taken back, and the first handle stays. Whoever follows it says how.
     fn with(self, found: &Self) -> Self {
         Self {
             begun_at: self.begun_at.min(found.begun_at),
@@ -74,7 +91,13 @@ impl Known {
             over: self.over || found.over,
             token: found.token.clone().or(self.token),
             called: found.called.clone().or(self.called),
+            patience: self.patience,
         }
+    }
+
+    /// Whether the API has called, and whoever followed it last has not heard of that.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.called.is_some() && !self.patience.has_called()
     }
 
     /// How long ago it was begun.
@@ -200,8 +223,8 @@ fn read(bytes: &[u8]) -> Known {
     })
 }
 
-/// The time that nodes share.
-fn now() -> u64 {
+/// The time that nodes share, in milliseconds since 1970.
+pub(super) fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }

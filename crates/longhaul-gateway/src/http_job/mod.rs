@@ -3,7 +3,8 @@
 //! Before anything is sent the store has the task and, in its registry, an entry that says so (`ledger`). The start
 //! carries the task's id as its key, so that a start which was sent and not recorded is sent again and starts nothing
 //! more. What the API calls the job is recorded next, and asked after until it has ended; one future a job waits
-//! meanwhile, and no thread. The entry goes once the task has ended and the API knows.
+//! meanwhile, and no thread. Before a long wait it says so, and its task may be put aside: whoever takes that up finds in the
+//! entry what is known of the job, and looks at once. The entry goes once the task has ended and the API knows.
 
 mod callback;
 mod client;
@@ -13,6 +14,7 @@ mod job;
 mod jobs;
 mod ledger;
 mod outcome;
+mod patience;
 
 pub use callback::{Called, Tokens};
 pub use client::Http;

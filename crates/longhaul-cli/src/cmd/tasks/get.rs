@@ -1,6 +1,6 @@
 //! `longhaul tasks get`: where one task stands.
 
-use longhaul::store::Record;
+use longhaul::store::{Phase, Record};
 use longhaul::tasks::shown_arguments;
 
 use super::node::settled;
@@ -57,7 +57,12 @@ fn show(record: &Record, local: &Local) -> Outcome<()> {
     let ended = if record.is_terminal() { "took" } else { "running" };
     print(&format!("  time        started {started}, {ended} {}", took(record, at)))?;
     let node = shown.node.map(|node| format!(", on node {node}")).unwrap_or_default();
-    print(&format!("  work        attempt {}{node}", record.attempt))?;
+    let work = match &record.phase {
+        Phase::Parked { until: Some(until) } => format!("put aside, goes on in {}", age(until.since(at))),
+        Phase::Parked { until: None } => "put aside".to_owned(),
+        _ => format!("attempt {}{node}", record.attempt),
+    };
+    print(&format!("  work        {work}"))?;
     if let Some(parent) = &record.parent {
         print(&format!("  made by     {}", parent.task))?;
     }
