@@ -324,7 +324,7 @@ impl Run {
     /// A call of which there is no row has left nothing that anybody could ask for.
     async fn clear_up(mut self: Box<Self>) {
         if self.parked {
-            return self.leave_parked().await;
+            return Box::pin(self.leave_parked()).await;
         }
         match (self.record.take(), &self.job) {
             (Some(record), _) if record.is_undoing() => {
