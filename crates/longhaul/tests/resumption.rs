@@ -110,8 +110,11 @@ impl Host {
         self.send(request, String::new()).await
     }
 
+    /// The stream behind that event, which its first event names once more.
     async fn resume(&self, session: &str, last: &str) -> Events {
-        Events::of(self.get(session, last).await)
+        let mut events = Events::of(self.get(session, last).await);
+        assert_eq!(events.next().await, Some((last.to_owned(), String::new())));
+        events
     }
 
     /// Asks something in a session, and gives the status.
@@ -217,10 +220,25 @@ async fn a_client_that_comes_back_early_takes_its_stream_over() {
     let mut first = host.call(&session, "steps").await;
     let (last, data) = first.next().await.unwrap();
     assert!(data.contains("progress"), "this revision has no event without data: {data}");
-    let second = host.resume(&session, &last).await;
+    let second = Events::of(host.get(&session, &last).await);
     assert_eq!(first.next().await, None, "nothing is sent on two connections");
     host.may_go_on.add_permits(2);
+    // Nor does it begin with one when it is resumed.
     assert_eq!(steps_of(&second.rest().await), [2.0, 3.0]);
+}
+
+#[tokio::test]
+async fn a_client_that_is_let_go_before_anything_new_came_still_knows_what_it_had() {
+    let host = Host::start(Options::default()).await;
+    let session = host.initialize("2025-11-25").await;
+    let (mut last, _) = host.call(&session, "steps").await.next().await.unwrap();
+    // It knows of each connection only what came by that.
+    for _ in 0..2 {
+        let mut resumed = Events::of(host.get(&session, &last).await);
+        last = resumed.next().await.unwrap().0;
+    }
+    host.may_go_on.add_permits(3);
+    assert_eq!(steps_of(&host.resume(&session, &last).await.rest().await), [1.0, 2.0, 3.0]);
 }
 
 #[tokio::test]

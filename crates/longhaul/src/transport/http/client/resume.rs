@@ -28,10 +28,15 @@ pub(super) struct Position {
 
 impl Position {
     pub(super) fn note(&mut self, event: &Event) {
-        self.failures = 0;
-        if let Some(id) = event.id.as_deref().filter(|id| !id.is_empty()) {
+        let before = self.last_event.take();
+        self.last_event = match event.id.as_deref().filter(|id| !id.is_empty()) {
             // What can be no header names nothing that could be asked for.
-            self.last_event = HeaderValue::from_str(id).ok();
+            Some(id) => HeaderValue::from_str(id).ok(),
+            None => before.clone(),
+        };
+        // That a stream begins where it ended before is nothing new.
+        if !event.data.is_empty() || self.last_event != before {
+            self.failures = 0;
         }
         if let Some(retry) = event.retry_ms {
             self.retry = Some(Duration::from_millis(retry).min(LONGEST_RETRY));
@@ -162,9 +167,25 @@ mod tests {
         position.note(&event("8", None));
         assert!(position.fail());
         assert_eq!(position.pause(), PAUSE * 2, "what fails is asked less and less often");
-        position.note(&event("8", Some(u64::MAX)));
+        position.note(&event("9", Some(u64::MAX)));
         assert_eq!(position.pause(), LONGEST_RETRY);
         assert!((1..MAX_FAILURES).all(|_| position.fail()));
         assert!(!position.fail());
+    }
+
+    #[test]
+    fn a_stream_that_only_says_where_it_ended_has_come_to_nothing() {
+        let mut position = Position::default();
+        let mut event = Event::default();
+        event.id = Some("7".to_owned());
+        position.note(&event);
+        for _ in 1..MAX_FAILURES {
+            assert!(position.fail());
+            position.note(&event);
+        }
+        assert!(!position.fail());
+        event.data = "{}".to_owned();
+        position.note(&event);
+        assert!(position.fail(), "this is something");
     }
 }

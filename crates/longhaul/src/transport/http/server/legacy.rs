@@ -527,7 +527,9 @@ pub(super) async fn open_stream(
     match last_event {
         None => push_stream(endpoint, &session).await,
         Some(last) => match session.resume(last, STREAM_BOUND, go_on(endpoint, &session, caller)).await {
-            Some(rest) => standing(&session, events(&endpoint.options, Source::Kept(rest), None)),
+            Some((priming, rest)) => {
+                standing(&session, events(&endpoint.options, Source::Kept(rest), priming))
+            }
             None => text(
                 StatusCode::BAD_REQUEST,
                 "what followed that Last-Event-ID is not known, or no longer: ask again without it".into(),

@@ -13,17 +13,15 @@ use longhaul_proto::connection::Serial;
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{Limits, Message, RequestId};
 use longhaul_tasks::store::{EventStore, Owner};
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use self::known::Known;
 pub(super) use self::known::{Watch, Wish};
 use self::pushed::{By, Pushed};
 use super::Options;
-use super::answer::Sent;
 use super::board::{Board, Word};
 use super::shared::Shared;
-use super::stream::{GoOn, Resumed, Stream, Streams};
+use super::stream::{GoOn, Rest, Resumed, Stream, Streams};
 use super::waiting::Standing;
 use crate::driver::Exchanges;
 use crate::hex::hex;
@@ -436,12 +434,7 @@ impl Session {
 
     /// What a client has missed that was sent this event last, and what follows, as [`Streams::resume`]. At most `bound`
     /// messages that belong to no request wait for it.
-    pub(super) async fn resume(
-        &self,
-        last: &str,
-        bound: usize,
-        go_on: GoOn,
-    ) -> Option<mpsc::Receiver<Box<Sent>>> {
+    pub(super) async fn resume(&self, last: &str, bound: usize, go_on: GoOn) -> Option<Rest> {
         let resumed = Resumed { primes: self.primes_streams(), go_on };
         self.streams.resume(last, resumed, |stream| self.open_push(stream, bound)).await
     }

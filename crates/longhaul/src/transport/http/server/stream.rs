@@ -60,6 +60,9 @@ struct State {
 /// A stream, and what its client is sent.
 pub(super) type Opened = (Arc<Stream>, mpsc::Receiver<Box<Sent>>);
 
+/// What is left of a stream: the event it begins with, if it is to have one, and what its client is sent.
+pub(super) type Rest = (Option<Sent>, mpsc::Receiver<Box<Sent>>);
+
 /// What an event is known by: its stream's name and its number there.
 #[derive(Clone, Debug)]
 pub(super) struct EventId {
@@ -155,12 +158,15 @@ impl Streams {
     /// without a gap, or if nothing can follow. Of a stream that another node has carried, what belongs to no request comes by this
     /// one from now on, as `open_push` gives it; what belongs to a request is still that node's to send, until it is gone. Its answer
     /// ends it, unless it may be one of several.
+    ///
+    /// Where streams begin with an event to come back to, so does this: with the one that its client has named. Clients that are let go
+    /// before anything new came would else come back without it.
     pub(super) async fn resume(
         self: &Arc<Self>,
         last: &str,
         resumed: Resumed,
         open_push: impl FnOnce(Arc<Stream>) -> StreamReceiver,
-    ) -> Option<mpsc::Receiver<Box<Sent>>> {
+    ) -> Option<Rest> {
         let (name, number) = last.rsplit_once('-').filter(|(name, _)| !noted::is_of_notes(name))?;
         let stream = lock(&self.known).get(name).cloned();
         if stream.as_ref().is_some_and(|stream| !stream.lock().whole) {
@@ -169,6 +175,7 @@ impl Streams {
         let last = EventId { stream: name.into(), number: number.parse().ok()? };
         let missed = self.read(&last.stream, last.number).await?;
         let ends = |event: &Event| is_last(name, event);
+        let priming = resumed.primes.then(|| Sent::priming(&last));
         // What is behind an answer was said by a node that did not know of it.
         if self.nodes.is_some() && self.event(&last).await?.is_some_and(|event| ends(&event)) {
             return None;
@@ -190,7 +197,7 @@ impl Streams {
         let (sender, receiver) = mpsc::channel(BOUND);
         let client = Client { last, sender };
         tokio::spawn(Arc::clone(self).catch_up(client, missed, live));
-        Some(receiver)
+        Some((priming, receiver))
     }
 
     /// Whether a client is connected to any.
@@ -591,6 +598,11 @@ enum NotOurs {
 }
 
 impl Sent {
+    /// An event that says nothing but what was sent last.
+    fn priming(last: &EventId) -> Self {
+        Self { id: Some(last.clone()), message: Vec::new(), answered: None }
+    }
+
     /// What is sent of an event that was kept.
     fn of(stream: &Arc<str>, event: &Event) -> Self {
         let id = EventId { stream: Arc::clone(stream), number: event.number };

@@ -140,7 +140,10 @@ impl Node {
     async fn try_resume(&self, last: &EventId) -> Option<mpsc::Receiver<Box<Sent>>> {
         let go_on: GoOn = Box::new(|_, _| Some(Begun { first: Some(answer("lost")), ..Begun::nothing() }));
         let resumed = Resumed { primes: true, go_on };
-        self.streams.resume(&last.to_string(), resumed, |_| own_stream(1).1).await
+        let (priming, rest) = self.streams.resume(&last.to_string(), resumed, |_| own_stream(1).1).await?;
+        let named = priming.expect("it begins with an event");
+        assert_eq!((named.id.unwrap().to_string(), named.message.len()), (last.to_string(), 0));
+        Some(rest)
     }
 
     /// Another node has gone on with a stream, and no further.
@@ -396,7 +399,7 @@ async fn a_stream_of_pushes_that_goes_on_here_can_be_come_back_to_before_anythin
     let go_on: GoOn = Box::new(|_, _| None);
     let resumed = Resumed { primes: true, go_on };
     let (said, rest) = own_stream(8);
-    let mut here = other.streams.resume(&primed.to_string(), resumed, |_| rest).await.unwrap();
+    let (_, mut here) = other.streams.resume(&primed.to_string(), resumed, |_| rest).await.unwrap();
     let first = here.recv().await.unwrap();
     let id = first.id.filter(|_| first.message.is_empty()).expect("it begins with an event to come back to");
     assert_ne!(id.stream, primed.stream);
