@@ -128,6 +128,22 @@ impl Host {
         Events::of(self.post(session, message).await)
     }
 
+    /// A subscription of the modern era to all that changes, once it is acknowledged.
+    async fn subscription(&self) -> Events {
+        let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {}});
+        let filter = json!({"toolsListChanged": true, "resourceSubscriptions": [WATCHED]});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen",
+            "params": {"notifications": filter, "_meta": meta}});
+        let request = Request::post("/mcp")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", "subscriptions/listen");
+        let mut events = Events::of(self.send(request, message.to_string()).await);
+        events.told("notifications/subscriptions/acknowledged").await;
+        events
+    }
+
     /// The stream for what belongs to no request.
     async fn pushes(&self, session: &str) -> Events {
         Events::of(self.send(Request::get("/mcp").header("mcp-session-id", session), String::new()).await)
@@ -278,11 +294,7 @@ async fn a_change_is_told_once_however_many_nodes_have_the_session() {
         changed.catalogue.resource_updated(WATCHED).unwrap();
         let name = format!("new{number}");
         changed.catalogue.add(Tool::typed(name, "New", |_: Cx, Nothing {}| async { "new" })).unwrap();
-        let mut told = Vec::new();
-        while let Ok(Some(message)) = tokio::time::timeout(Duration::from_secs(3), pushes.next()).await {
-            told.push(message["method"].as_str().unwrap_or_default().to_owned());
-        }
-        told.sort_unstable();
+        let told = methods(&mut pushes).await;
         assert_eq!(told, [UPDATED, "notifications/tools/list_changed"], "by node {number}");
     }
 }
@@ -405,6 +417,44 @@ async fn what_changes_at_one_node_is_told_at_every_node() {
     assert_eq!(pushes.told(UPDATED).await["params"]["uri"], WATCHED);
     one.catalogue.add(Tool::typed("new", "New", |_: Cx, Nothing {}| async { "new" })).unwrap();
     pushes.told("notifications/tools/list_changed").await;
+}
+
+#[tokio::test]
+async fn what_every_node_sees_for_itself_is_told_once() {
+    let store = Memory::new();
+    let nodes = [Host::on(&store).await, Host::on(&store).await, Host::on(&store).await];
+    let session = nodes[0].session().await;
+    let subscribed = nodes[0].ask(&session, 1, "resources/subscribe", json!({"uri": WATCHED})).await;
+    assert!(subscribed["result"].is_object(), "{subscribed}");
+    let mut told = [nodes[0].pushes(&session).await, nodes[1].subscription().await];
+    for number in 0..2 {
+        for node in &nodes {
+            let seen = node.catalogue.seen_by_each();
+            seen.resource_updated(WATCHED).unwrap();
+            let name = format!("new{number}");
+            seen.add(Tool::typed(name, "New", |_: Cx, Nothing {}| async { "new" })).unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let [pushes, subscription] = &mut told;
+        let methods = tokio::join!(methods(pushes), methods(subscription));
+        let once = [UPDATED, "notifications/tools/list_changed"];
+        assert_eq!(methods, (once.map(str::to_owned).to_vec(), once.map(str::to_owned).to_vec()));
+    }
+    // One that none of the others has seen is told as well.
+    nodes[2].catalogue.seen_by_each().resource_updated(WATCHED).unwrap();
+    for stream in &mut told {
+        stream.told(UPDATED).await;
+    }
+}
+
+/// What is told until nothing was for some seconds: the methods, sorted.
+async fn methods(stream: &mut Events) -> Vec<String> {
+    let mut told = Vec::new();
+    while let Ok(Some(message)) = tokio::time::timeout(Duration::from_secs(3), stream.next()).await {
+        told.push(message["method"].as_str().unwrap_or_default().to_owned());
+    }
+    told.sort_unstable();
+    told
 }
 
 #[tokio::test]

@@ -101,7 +101,7 @@ impl Upstreams {
     #[must_use]
     pub fn room(&self, server: Server) -> (Server, Catalogue) {
         let (server, catalogue) = server.tasks_to_come(true).dynamic();
-        let (all, names, its) = (self.all.clone(), Arc::clone(&self.names), catalogue.clone());
+        let (all, names, its) = (self.all.clone(), Arc::clone(&self.names), catalogue.seen_by_each());
         let server = server
             .resources(Arc::new(Unlisted { all: self.all.clone(), names: Arc::clone(&self.names) }))
             .tell_of_resources(move |what| watching::tell(&all, &names, &its, what));
@@ -172,7 +172,7 @@ impl Upstreams {
         let (order, orders) = watch::channel(Some(Arc::clone(upstream)));
         serving.successors.push((name, order));
         drop(serving);
-        let (catalogue, names) = (catalogue.clone(), Arc::clone(&self.names));
+        let (catalogue, names) = (catalogue.seen_by_each(), Arc::clone(&self.names));
         tokio::spawn(offering::keep_offered(orders, catalogue, names, before));
     }
 }

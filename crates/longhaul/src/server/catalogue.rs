@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::BuildError;
+use super::changes::Seen;
 use super::dispatch::Shared;
 use super::kind::Kind;
 use super::shelf::{Shelf, Taken};
@@ -32,7 +33,11 @@ use super::shelf::{Shelf, Taken};
 /// # run().unwrap();
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Catalogue(Arc<OnceLock<Weak<Shared>>>);
+pub struct Catalogue {
+    shared: Arc<OnceLock<Weak<Shared>>>,
+    /// Where what it changes is seen.
+    seen: Seen,
+}
 
 /// Why what is offered could not be changed.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +59,24 @@ pub trait Offered: Kind {}
 impl<T: Kind> Offered for T {}
 
 impl Catalogue {
+    /// The same catalogue for what every node of a fleet sees for itself and offers as it does, like that of a server that all of
+    /// them serve on.
+    ///
+    /// Clients of nodes that share sessions are told of such a change once, and not once for each node: a second later, with all that
+    /// the others have seen by then. What is seen later than that is told again, so nothing is lost where a node is late, or has
+    /// seen what no other has. Where no sessions are shared this is no different.
+    ///
+    /// ```
+    /// # use longhaul::Server;
+    /// let (server, catalogue) = Server::new("front", "1.0.0").dynamic();
+    /// let behind = catalogue.seen_by_each(); // for whoever keeps it like the server behind this one
+    /// # let _ = (server, behind);
+    /// ```
+    #[must_use]
+    pub fn seen_by_each(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), seen: Seen::ByEach }
+    }
+
     /// Offers something more, listed behind the others of its kind.
     ///
     /// # Errors
@@ -155,14 +178,14 @@ impl Catalogue {
     pub fn resource_updated(&self, uri: &str) -> Result<(), ChangeError> {
         let shared = self.shared()?;
         if let Ok(changes) = shared.changes() {
-            changes.resource_updated(uri);
+            changes.resource_updated(uri, self.seen);
         }
         Ok(())
     }
 
     /// The server is put together.
     pub(super) fn open(&self, shared: &Arc<Shared>) {
-        self.0.get_or_init(|| Arc::downgrade(shared));
+        self.shared.get_or_init(|| Arc::downgrade(shared));
     }
 
     /// Makes a change, and says so to whom it concerns if it was one.
@@ -173,12 +196,12 @@ impl Catalogue {
         let shared = self.shared()?;
         let changed = change(&shared, T::shelf(&shared.offer))?;
         if changed && let Ok(changes) = shared.changes() {
-            changes.list_changed(T::LISTED);
+            changes.list_changed(T::LISTED, self.seen);
         }
         Ok(changed)
     }
 
     fn shared(&self) -> Result<Arc<Shared>, ChangeError> {
-        self.0.get().and_then(Weak::upgrade).ok_or(ChangeError::NotServing)
+        self.shared.get().and_then(Weak::upgrade).ok_or(ChangeError::NotServing)
     }
 }

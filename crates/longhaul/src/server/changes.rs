@@ -25,6 +25,9 @@ use crate::wire::{self, By};
 /// How long changes are gathered before they are told.
 pub(super) const MOMENT: Duration = Duration::from_millis(50);
 
+/// How long what every node sees for itself is gathered before it is told: until the others have said that they have seen it, too.
+const GATHERED: Duration = Duration::from_secs(1);
+
 /// When to try again once a client watches too many: when it has let go of one.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
@@ -49,6 +52,19 @@ pub(crate) struct News {
 /// Tells other nodes of what has changed at this one.
 pub(crate) trait Elsewhere: fmt::Debug + Send + Sync {
     fn tell(&self, news: &News);
+
+    /// The same of what each of them sees for itself.
+    fn tell_seen(&self, news: &News);
+}
+
+/// Where a change is seen that is told.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Seen {
+    /// Here alone.
+    #[default]
+    Here,
+    /// At every node, by itself.
+    ByEach,
 }
 
 /// Who is to be told, and of what.
@@ -62,8 +78,14 @@ pub(super) struct Changes {
 #[derive(Debug, Default)]
 struct State {
     pending: News,
+    /// What is pending of what other nodes see as well, and will say.
+    seen: News,
     /// Somebody will tell what is pending.
     ringing: bool,
+    /// What this node has seen or another has said to have, and every one sees.
+    gathered: News,
+    /// Somebody will tell what is gathered.
+    gathering: bool,
     /// Where the moment passes.
     runtime: Option<Handle>,
     /// Sessions of the legacy era, by the address of their push, which the weak pointer keeps from being another's.
@@ -108,8 +130,8 @@ impl Changes {
     }
 
     /// A list has changed.
-    pub(super) fn list_changed(self: &Arc<Self>, list: Listed) {
-        self.note(|news| match list {
+    pub(super) fn list_changed(self: &Arc<Self>, list: Listed, seen: Seen) {
+        self.note(seen, |news| match list {
             Listed::Tools => news.tools = true,
             Listed::Prompts => news.prompts = true,
             Listed::Resources => news.resources = true,
@@ -117,19 +139,20 @@ impl Changes {
     }
 
     /// A resource has changed.
-    pub(super) fn resource_updated(self: &Arc<Self>, uri: &str) {
-        self.note(|news| {
+    pub(super) fn resource_updated(self: &Arc<Self>, uri: &str, seen: Seen) {
+        self.note(seen, |news| {
             news.uris.insert(uri.to_owned());
         });
     }
 
-    fn note(self: &Arc<Self>, add: impl FnOnce(&mut News)) {
+    fn note(self: &Arc<Self>, seen: Seen, add: impl FnOnce(&mut News)) {
         let runtime = {
             let mut state = self.lock();
             if state.sessions.is_empty() && state.listeners.is_empty() && state.elsewhere.is_none() {
                 return;
             }
-            add(&mut state.pending);
+            let by_others = seen == Seen::ByEach && state.elsewhere.is_some();
+            add(if by_others { &mut state.seen } else { &mut state.pending });
             let Some(runtime) = state.runtime.clone().filter(|_| !state.ringing) else { return };
             state.ringing = true;
             runtime
@@ -142,15 +165,49 @@ impl Changes {
     }
 
     /// Tells what is pending.
-    fn ring(&self) {
-        let (news, elsewhere) = {
+    fn ring(self: &Arc<Self>) {
+        let (news, seen, elsewhere) = {
             let mut state = self.lock();
             state.ringing = false;
-            (std::mem::take(&mut state.pending), state.elsewhere.clone())
+            let (news, seen) = (std::mem::take(&mut state.pending), std::mem::take(&mut state.seen));
+            (news, seen, state.elsewhere.clone())
         };
         if let Some(elsewhere) = elsewhere {
-            elsewhere.tell(&news);
+            if !news.is_empty() {
+                elsewhere.tell(&news);
+            }
+            if !seen.is_empty() {
+                elsewhere.tell_seen(&seen);
+                self.gather(seen);
+            }
         }
+        self.tell(&news);
+    }
+
+    /// Tells of what every node sees for itself, once the others have had the time to say that they have seen it. What is seen
+    /// later than that is told again: nothing is taken for what was told before it.
+    pub(super) fn gather(self: &Arc<Self>, news: News) {
+        let runtime = {
+            let mut state = self.lock();
+            state.gathered.add(news);
+            let Some(runtime) = state.runtime.clone().filter(|_| !state.gathering) else { return };
+            state.gathering = true;
+            runtime
+        };
+        let gathered = Gathered(Arc::clone(self));
+        runtime.spawn(async move {
+            tokio::time::sleep(GATHERED).await;
+            drop(gathered);
+        });
+    }
+
+    /// Tells what is gathered.
+    fn tell_gathered(&self) {
+        let news = {
+            let mut state = self.lock();
+            state.gathering = false;
+            std::mem::take(&mut state.gathered)
+        };
         self.tell(&news);
     }
 
@@ -323,7 +380,23 @@ impl Drop for Ring {
     }
 }
 
+/// The same of what is gathered.
+struct Gathered(Arc<Changes>);
+
+impl Drop for Gathered {
+    fn drop(&mut self) {
+        self.0.tell_gathered();
+    }
+}
+
 impl News {
+    fn add(&mut self, more: Self) {
+        self.tools |= more.tools;
+        self.prompts |= more.prompts;
+        self.resources |= more.resources;
+        self.uris.extend(more.uris);
+    }
+
     /// The same in two parts, of which the first has the lists. `None` if there is no resource to part from the rest.
     #[cfg(feature = "http")]
     pub(crate) fn halves(mut self) -> Option<[Self; 2]> {
@@ -429,3 +502,6 @@ impl Drop for Listener {
         self.changes.lock().listeners.remove(&self.number);
     }
 }
+
+#[cfg(all(test, feature = "http"))]
+mod tests;

@@ -58,6 +58,13 @@ impl Dispatcher {
         }
     }
 
+    /// Another server has seen this, which this one sees for itself as well.
+    pub(crate) fn was_seen_elsewhere(&self, news: News) {
+        if let Some(changes) = &self.0.changes {
+            changes.gather(news);
+        }
+    }
+
     /// Whether anybody is to be told of changes.
     pub(crate) fn is_listened_to(&self) -> bool {
         self.0.changes.as_ref().is_some_and(|changes| changes.has_listeners())

@@ -33,6 +33,8 @@ pub(super) enum Word {
     Pushed { session: String, message: String },
     /// What is offered has changed, or a resource has.
     Changed(News),
+    /// The same of what every node sees for itself.
+    Seen(News),
 }
 
 impl Word {
@@ -40,14 +42,14 @@ impl Word {
     fn by(&self) -> Option<&str> {
         match self {
             Self::Sent { session, .. } | Self::Pushed { session, .. } => Some(session),
-            Self::TakenOver { .. } | Self::Changed(_) => None,
+            Self::TakenOver { .. } | Self::Changed(_) | Self::Seen(_) => None,
         }
     }
 
     /// Whether it may be lost. That a session was taken over its entry says, too.
     fn is_hint(&self) -> bool {
         match self {
-            Self::TakenOver { .. } | Self::Pushed { .. } | Self::Changed(_) => true,
+            Self::TakenOver { .. } | Self::Pushed { .. } | Self::Changed(_) | Self::Seen(_) => true,
             Self::Sent { .. } => false,
         }
     }
@@ -62,7 +64,7 @@ impl Word {
     /// may have done so since whoever is here came, who would never hear of it; to hear of it once more costs a look.
     fn outlasts(&self) -> bool {
         match self {
-            Self::TakenOver { .. } | Self::Sent { .. } | Self::Changed(_) => true,
+            Self::TakenOver { .. } | Self::Sent { .. } | Self::Changed(_) | Self::Seen(_) => true,
             Self::Pushed { .. } => false,
         }
     }
@@ -258,6 +260,17 @@ impl Board {
         }
     }
 
+    /// Says it in as many parts as there is room for.
+    fn say_in_parts(&self, news: &News, word: fn(News) -> Word) {
+        let mut left = vec![news.clone()];
+        while let Some(news) = left.pop() {
+            // In parts there may be room for some of it.
+            if !self.say(word(news.clone()), None) {
+                left.extend(news.halves().into_iter().flatten().rev());
+            }
+        }
+    }
+
     fn is_written(&self) -> bool {
         let said = self.said();
         said.written == said.number
@@ -293,13 +306,11 @@ impl Board {
 
 impl Elsewhere for Board {
     fn tell(&self, news: &News) {
-        let mut left = vec![news.clone()];
-        while let Some(news) = left.pop() {
-            // In parts there may be room for some of it.
-            if !self.say(Word::Changed(news.clone()), None) {
-                left.extend(news.halves().into_iter().flatten().rev());
-            }
-        }
+        self.say_in_parts(news, Word::Changed);
+    }
+
+    fn tell_seen(&self, news: &News) {
+        self.say_in_parts(news, Word::Seen);
     }
 }
 

@@ -141,6 +141,7 @@ impl Endpoint {
             Word::Sent { session, message } => self.sessions.was_sent(&session, &message),
             Word::Pushed { session, message } => self.sessions.push(&session, message, node),
             Word::Changed(news) => self.dispatcher.has_changed_elsewhere(&news),
+            Word::Seen(news) => self.dispatcher.was_seen_elsewhere(news),
         }
     }
 
