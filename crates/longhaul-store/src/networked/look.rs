@@ -17,6 +17,10 @@ pub(crate) trait Look<M: Moment>: Send + Sync + 'static {
     /// Whether it takes several statements, where these must be told that they are to see one moment.
     const SEVERAL: bool = true;
 
+    /// Whether it goes on for as long as there is anything to look at. Then it sees to it that each of its questions is answered in
+    /// time.
+    const LASTS: bool = false;
+
     /// Looks once.
     fn look(&self, at: &M) -> impl Future<Output = Result<Self::Found, M::Fault>> + Send;
 }

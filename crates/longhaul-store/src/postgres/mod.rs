@@ -208,11 +208,9 @@ impl Server for Site {
         let mut tries = 0;
         loop {
             self.admit()?;
-            let fault = match timeout(self.node.patience * 2, read::attempt(&self, &look)).await {
-                Ok(Ok(found)) => return Ok(found),
-                Ok(Err(fault)) => fault,
-                Err(late) => return Err(self.place.unreachable(late)),
-            };
+            let looking = read::attempt(&self, &look);
+            let found = if L::LASTS { looking.await } else { self.in_time(looking).await };
+            let Err(fault) = found else { return found.map_err(|fault| self.place.error(fault)) };
             tries += 1;
             if tries == MOST_TRIES || !fault.is_worth_another_try() {
                 return Err(self.place.error(fault));
@@ -223,6 +221,16 @@ impl Server for Site {
 
     async fn renew(self: Arc<Self>, held: Vec<(TaskId, Epoch)>) -> Result<Vec<TaskId>, StoreError> {
         self.change(Renew(held)).await
+    }
+}
+
+impl Site {
+    /// Waits for an answer for as long as it may take.
+    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        match timeout(self.node.patience * 2, asked).await {
+            Ok(answer) => answer,
+            Err(late) => Err(Fault::Refused(self.place.unreachable(late))),
+        }
     }
 }
 

@@ -314,10 +314,13 @@ pub(super) const DUE_ENTRIES: &str = "SELECT ord, is_own, owner FROM longhaul.en
 pub(super) const OTHERS: &str = "SELECT count(*) FROM longhaul.nodes WHERE node <> $1 AND (seen_at > $2 \
     OR holds_lock AND NOT pg_try_advisory_xact_lock_shared(hashtextextended(node, 0)))";
 
-/// Whose account is not what they are charged for, by the digests of their names.
-pub(super) const MISCOUNTED: &str = "SELECT encode(who, 'hex'), task_bytes, coalesce(has, 0) FROM longhaul.accounts \
-    LEFT JOIN (SELECT sha256(owner) AS who, sum(charged)::bigint AS has FROM longhaul.tasks GROUP BY 1) AS charged USING (who) \
-    WHERE task_bytes <> coalesce(has, 0)";
+/// What owners are charged for, by the digests of their names.
+pub(super) const ACCOUNTS: &str =
+    "SELECT who, task_bytes, encode(who, 'hex') FROM longhaul.accounts WHERE who > $1 ORDER BY who LIMIT $2";
+
+/// For what tasks are charged, in the same order. What is left of a forgotten one may have the number of another.
+pub(super) const CHARGED_TASKS: &str = "SELECT sha256(owner), coalesce(charged, 0), nth, ord FROM longhaul.tasks \
+    WHERE (sha256(owner), nth, ord) > ($1, $2, $3) ORDER BY sha256(owner), nth, ord LIMIT $4";
 
 /// Of tasks from the first one on, what is left of forgotten ones, too.
 pub(super) const WHOLE_TASKS: &str =

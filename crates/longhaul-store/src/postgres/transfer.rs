@@ -1,11 +1,14 @@
 //! What is read to be copied.
 
+use std::collections::VecDeque;
+
 use tokio_postgres::Row;
 
 use super::{
-    Postgres,
+    Postgres, Site,
     events::kept,
     fault::{Fault, damaged},
+    link::Session,
     read::{Moment, record},
     sql, steps,
     tx::{Tx, int, text},
@@ -68,14 +71,87 @@ impl Look<Moment> for Others {
 impl Look<Moment> for Miscounts {
     type Found = Vec<Miscount>;
 
-    const SEVERAL: bool = false;
+    const LASTS: bool = true;
 
-    async fn look(&self, Moment { session, .. }: &Moment) -> Result<Vec<Miscount>, Fault> {
-        let wrong = session.query("counting bytes of tasks", sql::MISCOUNTED, &[]).await?;
-        let number = |row: &Row, at| int(row, at).map(|number| u64::try_from(number).unwrap_or(0));
-        wrong.iter().map(|row| Ok(Miscount::new(text(row, 0)?, number(row, 1)?, number(row, 2)?))).collect()
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Vec<Miscount>, Fault> {
+        let mut tasks = ChargedTasks::all(session, site);
+        let (mut wrong, mut after) = (Vec::new(), Vec::new());
+        loop {
+            let values = [Value::Bytes(Some(&after)), Value::count(MANY)];
+            let accounts = site
+                .in_time(session.query("reading what owners are charged", sql::ACCOUNTS, &values))
+                .await?;
+            let Some(last) = accounts.last() else { return Ok(wrong) };
+            after = digest(last)?.to_vec();
+            for account in &accounts {
+                let (who, charged) = (digest(account)?, int(account, 1)?);
+                let has = tasks.of(who).await?;
+                if charged != has {
+                    let [charged, has] = [charged, has].map(|bytes| u64::try_from(bytes).unwrap_or(0));
+                    wrong.push(Miscount::new(text(account, 2)?, charged, has));
+                }
+            }
+        }
     }
 }
+
+/// For how many bytes tasks are charged, by their owners' digests.
+struct ChargedTasks<'m> {
+    session: &'m Session,
+    site: &'m Site,
+    /// The owner of the task that was read last, and that one's places among its owner's and among all.
+    after: (Vec<u8>, i64, i64),
+    /// What was read and not counted yet.
+    read: VecDeque<(Vec<u8>, i64)>,
+    is_over: bool,
+}
+
+impl<'m> ChargedTasks<'m> {
+    fn all(session: &'m Session, site: &'m Site) -> Self {
+        Self { session, site, after: (Vec::new(), 0, 0), read: VecDeque::new(), is_over: false }
+    }
+
+    /// For how many all those of one owner are charged. Whoever is asked for next is behind that one.
+    async fn of(&mut self, who: &[u8]) -> Result<i64, Fault> {
+        let mut has = 0;
+        loop {
+            match self.read.front() {
+                Some((owner, charged)) if owner.as_slice() <= who => {
+                    if owner == who {
+                        has += charged;
+                    }
+                    self.read.pop_front();
+                }
+                None if !self.is_over => self.read_on().await?,
+                _ => return Ok(has),
+            }
+        }
+    }
+
+    async fn read_on(&mut self) -> Result<(), Fault> {
+        let (owner, nth, ord) = &self.after;
+        let values = [Value::Bytes(Some(owner)), Value::int(*nth), Value::int(*ord), Value::count(MANY)];
+        let query = self.session.query("counting bytes of tasks", sql::CHARGED_TASKS, &values);
+        let tasks = self.site.in_time(query).await?;
+        let Some(last) = tasks.last() else {
+            self.is_over = true;
+            return Ok(());
+        };
+        self.after = (digest(last)?.to_vec(), int(last, 2)?, int(last, 3)?);
+        for task in &tasks {
+            self.read.push_back((digest(task)?.to_vec(), int(task, 1)?));
+        }
+        Ok(())
+    }
+}
+
+/// The digest of an owner's name, which is first in such a row.
+fn digest(row: &Row) -> Result<&[u8], Fault> {
+    row.bytes(0).map_err(damaged)?.ok_or_else(|| damaged("an owner without a name"))
+}
+
+/// How many rows are read at once that are short.
+const MANY: u64 = 1_000;
 
 impl Look<Moment> for WholeTasks {
     type Found = Vec<(u64, WholeTask)>;

@@ -167,7 +167,8 @@ impl Server for Site {
     }
 
     async fn look<L: Look<Self>>(self: Arc<Self>, look: L) -> Result<L::Found, StoreError> {
-        self.in_time(self.try_to_look(&look)).await
+        let looking = self.try_to_look(&look);
+        if L::LASTS { looking.await } else { self.in_time(looking).await }
     }
 
     async fn renew(self: Arc<Self>, held: Vec<(TaskId, Epoch)>) -> Result<Vec<TaskId>, StoreError> {

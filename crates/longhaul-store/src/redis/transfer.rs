@@ -1,6 +1,6 @@
 //! What is read to be copied.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use ::redis::{Script, pipe};
 use serde::Deserialize;
@@ -85,46 +85,108 @@ struct Owned {
     owner: Owner,
 }
 
-/// A few tasks at a time.
+/// A few owners at a time, and of each a few tasks.
 impl Look<Site> for Miscounts {
     type Found = Vec<Miscount>;
 
+    const LASTS: bool = true;
+
     async fn look(&self, site: &Site) -> Result<Vec<Miscount>, Fault> {
-        let doing = "counting bytes of tasks";
-        let mut has: HashMap<String, u64> = HashMap::new();
-        let (tasks, few) = (site.keys.one(TASKS), FEW as i64);
-        for first in (0_i64..).step_by(FEW) {
+        let mut wrong = BTreeMap::new();
+        let mut cursor = 0_u64;
+        loop {
             let mut asked = pipe();
-            asked.cmd("ZRANGE").arg(&tasks).arg(first).arg(first + few - 1);
-            let (ids,): (Vec<String>,) = site.link.ask(doing, &asked).await?;
-            if ids.is_empty() {
+            asked.cmd("HSCAN").arg(site.keys.one(CHARGES)).arg(cursor).arg("COUNT").arg(FEW);
+            let ((next, charges),): ((u64, Vec<(String, u64)>),) = site.link.ask(COUNTING, &asked).await?;
+            for (owner, charged) in charges {
+                let has = has(site, &serde_json::from_str(&owner).map_err(damaged)?).await?;
+                // One may come twice.
+                if charged == has {
+                    wrong.remove(&owner);
+                } else {
+                    wrong.insert(owner.clone(), Miscount::new(owner, charged, has));
+                }
+            }
+            cursor = next;
+            if cursor == 0 {
                 break;
             }
-            let mut asked = pipe();
-            for id in ids {
-                let id = TaskId::new(id).map_err(damaged)?;
-                asked.cmd("HMGET").arg(site.keys.task(&id)).arg(&[RECORD, CHARGED]);
-            }
-            let rows: Vec<[Field; 2]> = site.link.ask(doing, &asked).await?;
-            for [record, charged] in rows {
-                let Some(record) = text(&record)? else { continue };
-                let Owned { owner } = serde_json::from_str(record).map_err(damaged)?;
-                *has.entry(keys::word(&owner)).or_default() += int(&charged)?.unwrap_or(0).unsigned_abs();
-            }
         }
-        let mut asked = pipe();
-        asked.cmd("HGETALL").arg(site.keys.one(CHARGES));
-        let (mut charged,): (HashMap<String, u64>,) = site.link.ask(doing, &asked).await?;
-        for owner in has.keys() {
-            charged.entry(owner.clone()).or_default();
-        }
-        let all = charged.into_iter().map(|(owner, charged)| {
-            let has = has.get(&owner).copied().unwrap_or(0);
-            Miscount::new(owner, charged, has)
-        });
-        Ok(all.filter(|found| found.charged != found.has).collect())
+        uncharged(site, &mut wrong).await?;
+        Ok(wrong.into_values().collect())
     }
 }
+
+/// For how many bytes the tasks of an owner are charged.
+async fn has(site: &Site, owner: &Owner) -> Result<u64, Fault> {
+    let mut has = 0;
+    for first in (0_i64..).step_by(MANY) {
+        let mut asked = pipe();
+        asked.cmd("ZRANGE").arg(site.keys.tasks_of(owner)).arg(first).arg(first + MANY as i64 - 1);
+        let (ids,): (Vec<String>,) = site.link.ask(COUNTING, &asked).await?;
+        if ids.is_empty() {
+            break;
+        }
+        let mut asked = pipe();
+        for id in ids {
+            asked.cmd("HGET").arg(site.keys.task(&TaskId::new(id).map_err(damaged)?)).arg(CHARGED);
+        }
+        let charged: Vec<Field> = site.link.ask(COUNTING, &asked).await?;
+        for charged in &charged {
+            has += int(charged)?.unwrap_or(0).unsigned_abs();
+        }
+    }
+    Ok(has)
+}
+
+/// Adds the owners that are charged for nothing, and have tasks that are.
+async fn uncharged(site: &Site, wrong: &mut BTreeMap<String, Miscount>) -> Result<(), Fault> {
+    for first in (0_i64..).step_by(FEW) {
+        let mut asked = pipe();
+        asked.cmd("ZRANGE").arg(site.keys.one(TASKS)).arg(first).arg(first + FEW as i64 - 1);
+        let (ids,): (Vec<String>,) = site.link.ask(COUNTING, &asked).await?;
+        if ids.is_empty() {
+            break;
+        }
+        let mut asked = pipe();
+        for id in ids {
+            let id = TaskId::new(id).map_err(damaged)?;
+            asked.cmd("HMGET").arg(site.keys.task(&id)).arg(&[RECORD, CHARGED]);
+        }
+        let rows: Vec<[Field; 2]> = site.link.ask(COUNTING, &asked).await?;
+        let mut owners = BTreeMap::new();
+        for [record, charged] in rows {
+            let Some(record) = text(&record)? else { continue };
+            let Owned { owner } = serde_json::from_str(record).map_err(damaged)?;
+            let word = keys::word(&owner);
+            if int(&charged)?.is_some_and(|charged| charged != 0) && !wrong.contains_key(&word) {
+                owners.insert(word, owner);
+            }
+        }
+        if owners.is_empty() {
+            continue;
+        }
+        let mut asked = pipe();
+        for word in owners.keys() {
+            asked.cmd("HEXISTS").arg(site.keys.one(CHARGES)).arg(word);
+        }
+        let are_charged: Vec<bool> = site.link.ask(COUNTING, &asked).await?;
+        let uncharged = owners.into_iter().zip(are_charged).filter(|(_, is_charged)| !is_charged);
+        for ((word, owner), _) in uncharged {
+            let has = has(site, &owner).await?;
+            if has > 0 {
+                wrong.insert(word.clone(), Miscount::new(word, 0, has));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is done, as errors say it.
+const COUNTING: &str = "counting bytes of tasks";
+
+/// How many are asked at once for what is short.
+const MANY: usize = 500;
 
 /// Nobody changes what is copied, so each question may have a moment of its own.
 impl Look<Site> for WholeTasks {

@@ -148,7 +148,7 @@ pub trait Transfer: TaskStore + EventStore + Registry + Kept {
     fn take_tasks(&self, tasks: Vec<WholeTask>) -> StoreFuture<'_, ()>;
 
     /// The owners that are charged for other bytes of tasks ([`Limits::max_task_bytes_per_owner`](crate::Limits)) than they have.
-    /// It looks at every task, and on Redis at no single moment: whatever is written meanwhile may show.
+    /// It looks at every task, as long as that takes, and on Redis at no single moment: whatever is written meanwhile may show.
     fn miscounted(&self) -> StoreFuture<'_, Vec<Miscount>>;
 
     /// Some entries behind this place, each with its place; none at the end.

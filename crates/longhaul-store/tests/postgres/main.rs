@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic where something it prepares fails")]
 
+mod counts;
 mod failover;
 mod formats;
 #[path = "../networked/mod.rs"]

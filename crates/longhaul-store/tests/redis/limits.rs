@@ -5,7 +5,7 @@ use std::time::Duration;
 use longhaul_store::{
     Batch, Erasure, EventStore, Fingerprint, Json, NewTask, Outcome, Owner, Quota, Redis, RedisOptions,
     Scope, SeenStep, Settings, Share, Step, StepState, StoreError, Stream, TaskId, TaskStore,
-    transfer::Transfer as _,
+    transfer::{Miscount, Transfer as _},
 };
 
 use crate::rig::Server;
@@ -138,4 +138,47 @@ async fn what_a_release_knows_nothing_of_is_charged_once_another_writes_it_and_t
     open().await.create(new("third")).await.unwrap();
     let fourth = store.create(new("fourth")).await;
     assert!(full(fourth.clone()), "{fourth:?}");
+}
+
+/// How many tasks one owner has, and how many owners have one each: some pages of both.
+const MANY: u64 = 1_200;
+
+/// Makes as many tasks like `t` of an owner `many`, each charged 3, and one each of as many others, charged 5.
+const FILL: &str = r#"
+local record = redis.call('HGET', '{t0}:task:t', 'r')
+local add = function(id, owner, charged)
+  local word = '{"Principal":"' .. owner .. '"}'
+  local its, found = record:gsub('{"Principal":"ann"}', word)
+  if found ~= 1 then return error('the owner of t') end
+  redis.call('HSET', '{t0}:task:' .. id, 'r', its, 'k', charged)
+  local place = redis.call('INCR', '{t0}:seq')
+  redis.call('ZADD', '{t0}:tasks', place, id)
+  redis.call('ZADD', '{t0}:tasks:' .. word, place, id)
+  redis.call('HINCRBY', '{t0}:task-bytes-of', word, charged)
+end
+for n = 1, tonumber(ARGV[1]) do
+  add('m' .. n, 'many', 3)
+  add('o' .. n, 'other' .. n, 5)
+end
+return 'OK'"#;
+
+#[tokio::test]
+async fn what_many_owners_and_tasks_are_charged_is_counted_in_pages_and_to_the_byte() {
+    let server = Server::start();
+    let store = Redis::open(&server.store()).await.unwrap();
+    let owner = Owner::principal("ann").unwrap();
+    let new = NewTask::new(TaskId::new("t").unwrap(), owner, "build", Json::parse("{}").unwrap());
+    store.create(new).await.unwrap();
+    server.say(&["EVAL", FILL, "0", &MANY.to_string()]);
+    assert_eq!(store.miscounted().await.unwrap(), []);
+    let word = |name: &str| format!(r#"{{"Principal":"{name}"}}"#);
+    server.say(&["HINCRBY", "{t0}:task-bytes-of", &word("many"), "1"]);
+    server.say(&["HDEL", "{t0}:task-bytes-of", &word("other1")]);
+    server.say(&["HSET", "{t0}:task:o1200", "k", "9"]);
+    server.say(&["HSET", "{t0}:task-bytes-of", &word("nobody"), "7"]);
+    let mut wrong =
+        [("many", 3 * MANY + 1, 3 * MANY), ("other1", 0, 5), ("other1200", 5, 9), ("nobody", 7, 0)]
+            .map(|(name, charged, has)| Miscount::new(word(name), charged, has));
+    wrong.sort_by(|one, other| one.owner.cmp(&other.owner));
+    assert_eq!(store.miscounted().await.unwrap(), wrong);
 }
