@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::{server_clock::ServerClock, suspects::Suspects};
+use super::{aside::Aside, server_clock::ServerClock, suspects::Suspects};
 use crate::{
     Clock, Durability, NodeId, Owner, Quota, Settings, StoreError, SystemClock, TaskId, Time, WatchHub,
     clock::StoreClock, transfer::heed,
@@ -25,6 +25,8 @@ pub(crate) struct Node {
     pub(crate) server_clock: Option<Arc<ServerClock>>,
     pub(crate) hub: Arc<WatchHub>,
     pub(crate) suspects: Suspects,
+    /// What its sweeps can do nothing to.
+    pub(super) aside: Aside,
     /// How long the server may take to answer.
     pub(crate) patience: Duration,
     /// How many changes this node has heard of, its own included. Their own numbers need not be given in the order in which
@@ -76,6 +78,7 @@ impl Node {
             server_clock,
             hub: WatchHub::new(),
             suspects: Suspects::new(session_grace),
+            aside: Aside::default(),
             patience,
             changes: AtomicU64::new(0),
             durability: Mutex::new((Durability::Volatile, String::new())),

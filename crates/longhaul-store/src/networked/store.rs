@@ -196,21 +196,37 @@ where
 
     fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
         Box::pin(async move {
-            let mut swept = Swept::default();
+            let node = self.site.node();
+            let alone = node.aside.left_alone(node.clock.now());
+            let some_more = limit.saturating_add(alone.len());
+            let mut due = self.look(move || Due(some_more)).await?;
+            due.retain(|id| !alone.contains_key(id));
+            due.truncate(limit);
+            let (mut swept, mut failure) = (Swept::default(), None);
             // What a task carries may be large, so they come a few at a time.
-            for some in self.look(move || Due(limit)).await?.chunks(SWEPT) {
-                let Forgotten { erased, removed, open } = self.change(|| Forget(some.to_vec())).await?;
-                erased.iter().for_each(|record| swept.forgot(record));
-                swept.removed += removed.len();
-                for id in open {
-                    match self.change(|| Expire(id.clone())).await? {
-                        sweep::Due::Expired => swept.expired.push(id),
-                        sweep::Due::Orphaned(then) => swept.orphans.push((id, then)),
-                        sweep::Due::Nothing => {}
+            let mut next: Vec<&[TaskId]> = due.rchunks(SWEPT).collect();
+            while let Some(some) = next.pop() {
+                match self.sweep_some(some, &mut swept).await {
+                    Ok(()) => {}
+                    Err(error) if !is_of_the_task(&error) => {
+                        failure.get_or_insert(error);
+                        break;
+                    }
+                    // Only one of them may be why.
+                    Err(_) if some.len() > 1 => next.extend(some.rchunks(1)),
+                    Err(error) => {
+                        for id in some {
+                            tracing::warn!(task = %id, %error, "what is past its time is left alone for a while");
+                            node.aside.put(id.clone(), node.clock.now());
+                        }
+                        failure.get_or_insert(error);
                     }
                 }
             }
-            Ok(swept)
+            match failure {
+                Some(error) if swept.total() == 0 => Err(error),
+                _ => Ok(swept),
+            }
         })
     }
 
@@ -260,6 +276,37 @@ where
     fn node(&self) -> &NodeId {
         &self.site.node().id
     }
+}
+
+impl<S: Server> Handle<S> {
+    /// Does what time demands of these tasks. What is done is told, also if the rest fails: it can be begun again.
+    async fn sweep_some(&self, some: &[TaskId], swept: &mut Swept) -> Result<(), StoreError> {
+        let node = self.site.node();
+        let Forgotten { erased, removed, open, damaged } = self.change(|| Forget(some.to_vec())).await?;
+        erased.iter().for_each(|record| swept.forgot(record));
+        swept.removed += removed.len();
+        damaged.into_iter().for_each(|id| node.aside.put(id, node.clock.now()));
+        for id in open {
+            match self.change(|| Expire(id.clone())).await? {
+                sweep::Due::Expired => swept.expired.push(id),
+                sweep::Due::Orphaned(then) => swept.orphans.push((id, then)),
+                sweep::Due::Nothing => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether others may fare better than the task that met this.
+fn is_of_the_task(error: &StoreError) -> bool {
+    !matches!(
+        error,
+        StoreError::Unreachable { .. }
+            | StoreError::Closed
+            | StoreError::OutOfService { .. }
+            | StoreError::Full { .. }
+            | StoreError::ReadOnly { .. }
+    )
 }
 
 /// The owner a scope is bound to, for an operation that outlives its caller.

@@ -17,6 +17,8 @@ pub(super) struct Forgotten {
     pub(super) removed: Vec<TaskId>,
     /// Those that have not ended.
     pub(super) open: Vec<TaskId>,
+    /// Those that cannot be read.
+    pub(super) damaged: Vec<TaskId>,
 }
 
 impl<T: Transaction> Operation<T> for Forget {
@@ -26,7 +28,8 @@ impl<T: Transaction> Operation<T> for Forget {
 
     async fn run(&self, tx: &mut T) -> Result<Forgotten, T::Fault> {
         let (now, mut done) = (tx.now(), Forgotten::default());
-        let Aged { living, tombstones } = tx.load_aged(&self.0).await?;
+        let Aged { living, tombstones, damaged } = tx.load_aged(&self.0).await?;
+        done.damaged = damaged;
         for record in living {
             if !record.is_terminal() {
                 done.open.push(record.id);

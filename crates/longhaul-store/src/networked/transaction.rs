@@ -97,6 +97,8 @@ pub(crate) struct Aged {
     pub(crate) living: Vec<Record>,
     /// Tombstones whose time is up, and whose they are.
     pub(crate) tombstones: Vec<(TaskId, Owner)>,
+    /// Those that cannot be read.
+    pub(crate) damaged: Vec<TaskId>,
 }
 
 /// What of a record has changed.

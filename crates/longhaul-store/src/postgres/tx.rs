@@ -503,13 +503,17 @@ impl Transaction for Tx {
                 Ok(due) => due,
                 Err(error) => {
                     tracing::error!(%error, "a task whose owner cannot be read is passed over");
+                    aged.damaged.push(TaskId::new(text(&row, row::Column::Id as usize)?).map_err(damaged)?);
                     continue;
                 }
             };
             if !place.is_tombstone() {
                 match self.read(&row).await {
                     Ok(record) => aged.living.extend(record),
-                    Err(fault) => pass_over(&id, fault)?,
+                    Err(fault) => {
+                        pass_over(&id, fault)?;
+                        aged.damaged.push(id);
+                    }
                 }
                 continue;
             }

@@ -556,7 +556,9 @@ impl Transaction for Tx {
 
     async fn load_aged(&mut self, ids: &[TaskId]) -> Result<Aged, Fault> {
         self.look_at_all(ids).await?;
-        let mut aged = Aged::default();
+        // What is gone was read all the same.
+        let is_damaged = |id: &&TaskId| !self.rows.contains_key(*id);
+        let mut aged = Aged { damaged: ids.iter().filter(is_damaged).cloned().collect(), ..Aged::default() };
         for row in ids.iter().filter_map(|id| self.found(id)) {
             match row.removable_at {
                 None => aged.living.push(row.record.clone()),

@@ -48,6 +48,9 @@ pub(crate) trait Rig: Send + Sized + 'static {
     /// Binds a task of the store at this URL to a host, behind the back of all nodes.
     fn bind(&self, url: &str, task: &str, host: &str);
 
+    /// Damages this step of a task of the store at this URL.
+    fn damage_step(&self, url: &str, task: &str, step: &str);
+
     /// A way there for a node, whose weather is the test's to make.
     fn way(&self) -> Way;
 

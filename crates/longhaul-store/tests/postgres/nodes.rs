@@ -44,6 +44,11 @@ impl Rig for Server {
         query(url, &format!("UPDATE longhaul.tasks SET host = '{host}' WHERE id = '{task}'"));
     }
 
+    fn damage_step(&self, url: &str, task: &str, step: &str) {
+        let of = format!("(SELECT ord FROM longhaul.tasks WHERE id = '{task}')");
+        query(url, &format!("UPDATE longhaul.steps SET state = 99 WHERE task = {of} AND key = '{step}'"));
+    }
+
     fn way(&self) -> Way {
         Way::to(&self.folder().join(".s.PGSQL.5432"))
     }
@@ -95,6 +100,7 @@ networked::scenarios! { Server:
     partitions::n3_a_node_that_is_cut_off_says_so_and_makes_up_nothing,
     partitions::n5_while_the_way_comes_and_goes_nothing_acknowledged_is_lost_and_nothing_ends_twice,
     sweeps::many_tasks_are_forgotten_by_few_writes,
+    sweeps::tasks_that_cannot_be_ended_keep_no_other_from_its_end,
     tls::over_tls_a_server_is_who_its_certificate_says,
 }
 

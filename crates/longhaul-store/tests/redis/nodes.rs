@@ -43,6 +43,11 @@ impl Rig for Server {
         self.say(&["HSET", &format!("{{{name}}}:task:{task}"), "o", host]);
     }
 
+    fn damage_step(&self, url: &str, task: &str, step: &str) {
+        let (_, name) = url.rsplit_once("name=").unwrap();
+        self.say(&["HSET", &format!("{{{name}}}:steps:{task}"), step, "no step"]);
+    }
+
     fn way(&self) -> Way {
         Way::to(&self.socket())
     }
@@ -93,6 +98,7 @@ networked::scenarios! { Server:
     partitions::n3_a_node_that_is_cut_off_says_so_and_makes_up_nothing,
     partitions::n5_while_the_way_comes_and_goes_nothing_acknowledged_is_lost_and_nothing_ends_twice,
     sweeps::many_tasks_are_forgotten_by_few_writes,
+    sweeps::tasks_that_cannot_be_ended_keep_no_other_from_its_end,
     tls::over_tls_a_server_is_who_its_certificate_says,
 }
 
