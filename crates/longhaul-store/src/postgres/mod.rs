@@ -35,7 +35,6 @@ use self::{
     fault::Fault,
     link::Direct,
     read::{Moment, Plain},
-    renew::Renew,
     tx::Tx,
 };
 #[cfg(doc)]
@@ -220,7 +219,7 @@ impl Server for Site {
     }
 
     async fn renew(self: Arc<Self>, held: Vec<(TaskId, Epoch)>) -> Result<Vec<TaskId>, StoreError> {
-        self.change(Renew(held)).await
+        renew::renew(&self, &held).await
     }
 }
 

@@ -77,7 +77,12 @@ pub(super) const COUNT_BELOW: &str = "UPDATE longhaul.tasks SET below = $2 WHERE
 pub(super) const CHILDREN: &str =
     "SELECT id FROM longhaul.tasks WHERE parent = $1 AND phase < 8 ORDER BY ord";
 
-pub(super) const RENEW: &str = "UPDATE longhaul.tasks SET lease_until = $2 WHERE ord = $1";
+/// Prolongs the leases of those of these tasks that are held at these epochs. All who renew the same hold them in one order, so that
+/// no two wait for each other.
+pub(super) const RENEW: &str = "WITH held AS (SELECT ord FROM longhaul.tasks JOIN unnest($1::text[], $2::bigint[]) \
+        AS believed (of, at) ON id = of AND epoch = at WHERE lease_node IS NOT NULL ORDER BY id FOR UPDATE OF tasks) \
+    UPDATE longhaul.tasks SET lease_until = greatest(lease_until, $3) FROM held WHERE tasks.ord = held.ord \
+    RETURNING id, epoch";
 
 pub(super) const ERASE: &str = "UPDATE longhaul.tasks SET phase = 9, not_before = NULL, lease_node = NULL, lease_until = NULL, \
     expires_at = $2, undo_until = NULL, arguments = 'null', caller = 'null', outcome = NULL, outcome_code = NULL, \

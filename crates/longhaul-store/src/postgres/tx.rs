@@ -375,13 +375,6 @@ impl Tx {
         self.execute(sql::UPDATE_ORPHAN, &values).await.map(drop)
     }
 
-    /// Writes a prolonged lease, which nobody can see and which therefore has no number.
-    pub(super) async fn renew(&mut self, record: &Record) -> Result<(), Fault> {
-        let Some(lease) = record.lease() else { return Ok(()) };
-        let values = [Value::count(self.place(&record.id)?.ord), Value::int(lease.until.unix_ms())];
-        self.execute(sql::RENEW, &values).await.map(drop)
-    }
-
     /// The number of the next change of an entry.
     pub(super) async fn next_version(&self) -> Result<u64, Fault> {
         let next = self.query("numbering a change", sql::NEXT_VERSION, &[]).await?;

@@ -5,7 +5,10 @@ use std::{
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
 };
 
@@ -37,6 +40,7 @@ struct State {
     /// No weather once it is over.
     weather: Mutex<(Option<Weather>, Vec<Pair>)>,
     changed: Condvar,
+    asked: AtomicU64,
 }
 
 impl Way {
@@ -45,7 +49,7 @@ impl Way {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
         let address = listener.local_addr().expect("it has an address");
         let weather = Mutex::new((Some(Weather::Clear), Vec::new()));
-        let state = Arc::new(State { weather, changed: Condvar::new() });
+        let state = Arc::new(State { weather, changed: Condvar::new(), asked: AtomicU64::new(0) });
         let (its, socket) = (Arc::clone(&state), PathBuf::from(socket));
         thread::spawn(move || {
             for node in listener.incoming().flatten() {
@@ -59,6 +63,11 @@ impl Way {
 
     pub(crate) fn set(&self, weather: Weather) {
         self.state.set(Some(weather));
+    }
+
+    /// How often something has come from nodes: no more often than they have asked.
+    pub(crate) fn asked(&self) -> u64 {
+        self.state.asked.load(Ordering::Relaxed)
     }
 }
 
@@ -106,6 +115,7 @@ impl State {
     fn pump(&self, mut from: impl Read, mut to: impl Write + Closes, is_answer: bool) {
         let mut bytes = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
+            self.asked.fetch_add(u64::from(!is_answer), Ordering::Relaxed);
             if !self.lets_through(is_answer) || to.write_all(&bytes[..count]).is_err() {
                 break;
             }

@@ -5,6 +5,7 @@
 mod counts;
 mod failover;
 mod formats;
+mod leases;
 #[path = "../networked/mod.rs"]
 mod networked;
 mod nodes;
