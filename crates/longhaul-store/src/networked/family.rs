@@ -60,8 +60,8 @@ pub(super) async fn follow<T: Transaction>(tx: &mut T, ended: &Record) -> Result
         if ended.children.open == 0 {
             continue;
         }
-        for id in tx.children(&ended).await? {
-            let Some(mut child) = load(tx, &id).await? else { continue };
+        let children = tx.children(&ended).await?;
+        for mut child in tx.load_many(&children).await? {
             if transition::end_with_parent(&mut child, &ended, tx.now(), tx.settings()) {
                 tx.put(&child, Change::Any).await?;
                 ends.push(child);
@@ -75,7 +75,7 @@ fn has_family(record: &Record) -> bool {
     record.parent.is_some() || record.children.open > 0
 }
 
-/// A task of the family; one that is damaged must not keep the others from their end.
+/// The task that made one; if it is damaged, the other must end all the same.
 async fn load<T: Transaction>(tx: &mut T, id: &TaskId) -> Result<Option<Record>, T::Fault> {
     match tx.load(id).await {
         Ok(found) => Ok(found),

@@ -40,6 +40,9 @@ pub(crate) trait Transaction: Send + Sync {
         batch: &Batch,
     ) -> impl Future<Output = Result<Option<(Record, Beside)>, Self::Fault>> + Send;
 
+    /// Reads those of these tasks that are no tombstones and are not damaged, by as few questions as can be.
+    fn load_many(&mut self, ids: &[TaskId]) -> impl Future<Output = Result<Vec<Record>, Self::Fault>> + Send;
+
     /// Reads those of these tasks that nobody else is at, `limit` at most.
     fn load_free(
         &mut self,

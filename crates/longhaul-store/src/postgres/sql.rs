@@ -21,6 +21,10 @@ pub(super) const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ 
 pub(super) const LOCK: &str =
     concat!("SELECT ", columns!(), ", charged FROM longhaul.tasks WHERE id = $1 FOR UPDATE");
 
+/// The same of several, in the order in which all hold them who hold many.
+pub(super) const LOCK_MANY: &str =
+    concat!("SELECT ", columns!(), ", charged FROM longhaul.tasks WHERE id = ANY($1) ORDER BY id FOR UPDATE");
+
 /// Those of these that nobody else is at.
 pub(super) const LOCK_FREE: &str = concat!(
     "SELECT ",

@@ -20,6 +20,7 @@ use crate::{
     networked::{
         beside::Beside,
         fault::pass_over,
+        look::FEW,
         node::Node,
         transaction::{Aged, Change, First, Operation, Transaction, Written},
     },
@@ -438,6 +439,22 @@ impl Transaction for Tx {
         let Some(record) = self.load(id).await? else { return Ok(None) };
         let beside = steps::beside(self, self.place(&record.id)?.ord, batch).await?;
         Ok(Some((record, beside)))
+    }
+
+    async fn load_many(&mut self, ids: &[TaskId]) -> Result<Vec<Record>, Fault> {
+        let mut ids: Vec<&str> = ids.iter().map(TaskId::as_str).collect();
+        ids.sort_unstable();
+        let mut found = Vec::new();
+        // What a task carries may be large, so they come a few at a time.
+        for some in ids.chunks(FEW) {
+            for row in self.query("reading tasks", sql::LOCK_MANY, &[Value::Texts(some)]).await? {
+                match self.read(&row).await {
+                    Ok(record) => found.extend(record),
+                    Err(fault) => pass_over(&row::due(&row)?.1, fault)?,
+                }
+            }
+        }
+        Ok(found)
     }
 
     async fn load_free(&mut self, rows: &[i64], limit: usize) -> Result<Vec<Record>, Fault> {

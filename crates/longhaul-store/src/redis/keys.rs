@@ -53,6 +53,11 @@ impl Keys {
         format!("{}children:{id}", self.tag)
     }
 
+    /// Who [stands](super::tx::Tx) before a task and those that it has made: a hash, which is there for a moment.
+    pub(super) fn stand(&self, id: &TaskId) -> String {
+        format!("{}stand:{id}", self.tag)
+    }
+
     /// The tasks on which a node has a lease: a sorted set.
     pub(super) fn held(&self, node: &NodeId) -> String {
         format!("{}held:{node}", self.tag)

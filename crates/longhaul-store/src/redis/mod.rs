@@ -185,7 +185,7 @@ impl Site {
         let mut waited_for = None;
         for tries in 1.. {
             self.admit()?;
-            let fault = match Tx::attempt(self, operation).await {
+            let fault = match Tx::attempt(self, operation, tries > MOST_PATIENT).await {
                 Ok((done, changes)) => {
                     changes.iter().for_each(|id| self.node.wake(id));
                     return Ok(done);
@@ -197,7 +197,8 @@ impl Site {
                 return Err(self.place.error(fault));
             }
             if waited_for.is_none() && matches!(fault, Fault::Changed) {
-                waited_for = Some(self.line.lock().await);
+                // Those before it are many where a family is stood before, and wait for just this one.
+                waited_for = Some(timeout(LONGEST_LINE, self.line.lock()).await.ok());
             }
             self.pause(&fault, tries).await;
         }
@@ -257,6 +258,12 @@ const MOST_TRIES: u32 = 5;
 
 /// How often an operation is tried that others are faster than.
 const MOST_MEETINGS: u32 = 64;
+
+/// How many of these tries insist on nothing.
+const MOST_PATIENT: u32 = 4;
+
+/// How long one waits in line.
+const LONGEST_LINE: Duration = Duration::from_millis(500);
 
 /// The pause before the second try; the later ones wait longer.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
 use ::redis::{Pipeline, Script, pipe};
@@ -26,12 +27,21 @@ use crate::{
     transition::Noted,
 };
 
+static STAND: LazyLock<Script> = LazyLock::new(|| script_in_want(include_str!("stand.lua")));
 static COUNT_ANEW: LazyLock<Script> = LazyLock::new(|| script_in_want(include_str!("count_anew.lua")));
 
 /// An attempt under way.
+///
+/// It comes to nothing if anything that it has read is otherwise when it writes. Whoever ends a task ends those that it has made, and of
+/// many that report there may be one at any moment: so an attempt that follows others which came to nothing **stands** before such a
+/// family. Nobody else writes to its tasks for a moment but who stands as well, and so it finds them as they were.
 pub(super) struct Tx {
     site: Arc<Site>,
     now: Time,
+    /// Whether others were faster before.
+    insists: bool,
+    /// Whether it stands before a family.
+    stands: bool,
     rows: BTreeMap<TaskId, Held>,
     /// What else was read, as it must still be.
     read: Vec<(String, String, String)>,
@@ -58,13 +68,21 @@ struct Held {
 }
 
 impl Tx {
-    /// Runs an operation once; gives which tasks have changed.
+    /// Runs an operation once, which others may have been faster than too often; gives which tasks have changed.
     pub(super) async fn attempt<O: Operation<Self>>(
         site: &Arc<Site>,
         operation: &O,
+        insists: bool,
     ) -> Result<(O::Done, Vec<TaskId>), Fault> {
-        let (site, now) = (Arc::clone(site), site.node.clock.now());
-        let mut tx = Self { site, now, rows: BTreeMap::new(), read: Vec::new(), moments: 0 };
+        let mut tx = Self {
+            site: Arc::clone(site),
+            now: site.node.clock.now(),
+            insists,
+            stands: false,
+            rows: BTreeMap::new(),
+            read: Vec::new(),
+            moments: 0,
+        };
         match operation.run(&mut tx).await {
             Ok(mut done) => {
                 let (written, changes) = tx.write(O::TAKES_ROOM, O::EACH_BY_ITSELF).await?;
@@ -317,8 +335,14 @@ impl Tx {
                 let (weight, most) = (row.weight(), limits.max_task_bytes_per_owner);
                 commit.bytes(keys.one(row::CHARGES), &super::keys::word(owner), weight, most);
             }
-            (before, _) => {
+            (before, now) => {
                 commit.same(keys.task(id), VERSION, before.as_ref().map_or("", |row| &row.version));
+                if let Some(row) = now.as_ref().filter(|_| held.is_changed && !self.stands) {
+                    let above = row.record.parent.as_ref().map(|parent| &parent.task);
+                    for of in above.into_iter().chain((row.record.children.open > 0).then_some(id)) {
+                        commit.same(keys.stand(of), "by", "");
+                    }
+                }
             }
         }
     }
@@ -494,6 +518,14 @@ impl Transaction for Tx {
         Ok(Some((record, beside)))
     }
 
+    async fn load_many(&mut self, ids: &[TaskId]) -> Result<Vec<Record>, Fault> {
+        let unknown: Vec<TaskId> = ids.iter().filter(|id| !self.rows.contains_key(*id)).cloned().collect();
+        if !unknown.is_empty() {
+            self.look_at_all(&unknown).await?;
+        }
+        Ok(ids.iter().filter_map(|id| self.living(id)).collect())
+    }
+
     /// What others take meanwhile shows when it is written.
     async fn load_free(&mut self, ids: &[TaskId], _: usize) -> Result<Vec<Record>, Fault> {
         self.look_at_all(ids).await?;
@@ -508,10 +540,18 @@ impl Transaction for Tx {
 
     async fn children(&mut self, of: &Record) -> Result<Vec<TaskId>, Fault> {
         self.moments += 1;
-        let mut asked = pipe();
-        asked.cmd("ZRANGE").arg(self.site.keys.children(&of.id)).arg(0).arg(-1);
-        let (found,): (Vec<String>,) =
-            self.site.link.ask("looking for the children of a task", &asked).await?;
+        let (doing, children) = ("looking for the children of a task", self.site.keys.children(&of.id));
+        let found: Vec<String> = if self.insists {
+            self.stands = true;
+            let keys = [self.site.keys.stand(&of.id), children];
+            let args = [self.site.node.id.to_string(), MOMENT.as_millis().to_string()];
+            self.site.link.read(doing, &STAND, &keys, &args.map(String::into_bytes)).await?
+        } else {
+            let mut asked = pipe();
+            asked.cmd("ZRANGE").arg(children).arg(0).arg(-1);
+            let (found,) = self.site.link.ask(doing, &asked).await?;
+            found
+        };
         found.into_iter().map(|id| TaskId::new(id).map_err(damaged)).collect()
     }
 
@@ -620,3 +660,6 @@ impl Record {
 pub(super) fn read_step(text: &[u8]) -> Result<(u64, Step), Fault> {
     serde_json::from_slice(text).map_err(damaged)
 }
+
+/// How long a family is stood before: for as long as it may take to read it and to write to it.
+const MOMENT: Duration = Duration::from_millis(250);

@@ -10,6 +10,7 @@ use longhaul_store::{Json, NewTask, Owner, Settings, StoreError, TaskId, TaskSto
 use tokio::time::{Instant, sleep};
 
 pub(crate) mod claims;
+pub(crate) mod families;
 pub(crate) mod nodes;
 pub(crate) mod outages;
 pub(crate) mod partitions;

@@ -87,6 +87,7 @@ async fn a_node_that_waits_to_be_stopped() {
 
 networked::scenarios! { Server:
     claims::a_task_whose_host_is_damaged_keeps_no_other_from_being_claimed,
+    families::a_task_with_many_children_at_work_can_be_ended,
     nodes::a_node_that_is_killed_loses_its_leases_and_no_other_does,
     nodes::a_node_knows_until_when_nobody_takes_it_for_dead,
     nodes::an_owners_bound_holds_while_nodes_race,
