@@ -8,7 +8,12 @@ use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
 
 /// A future in a box.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -20,6 +25,12 @@ pub trait Environment: fmt::Debug + Send + Sync + 'static {
 
     /// Runs `future` to its end, apart from the caller.
     fn spawn(&self, future: BoxFuture<'static, ()>);
+
+    /// Runs `future`, which never ends and does little, so that work that blocks does not keep it waiting. Where all work has a
+    /// thread to itself, as by default is assumed, that is [`spawn`](Self::spawn).
+    fn spawn_apart(&self, future: BoxFuture<'static, ()>) {
+        self.spawn(future);
+    }
 
     /// Fills `bytes` with randomness that nobody can guess.
     fn random(&self, bytes: &mut [u8]);
@@ -46,8 +57,56 @@ impl Environment for Tokio {
         tokio::spawn(future);
     }
 
+    /// In a thread of its own, until the runtime that this is called in is gone.
+    fn spawn_apart(&self, future: BoxFuture<'static, ()>) {
+        let (give, given) = mpsc::channel::<BoxFuture<'static, ()>>();
+        let (stop, mut stopped) = oneshot::channel::<()>();
+        let begun = Builder::new_current_thread().enable_time().build().and_then(|runtime| {
+            let run = move || {
+                let Ok(future) = given.recv() else { return };
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = future => {}
+                        _ = &mut stopped => {}
+                    }
+                });
+            };
+            std::thread::Builder::new().name("longhaul-apart".to_owned()).spawn(run)
+        });
+        match begun {
+            Ok(thread) => {
+                let apart = Apart { stop: Some(stop), thread: Some(thread) };
+                // It hears at once: it has not ended.
+                let _ = give.send(future);
+                tokio::spawn(async move {
+                    let _apart = apart;
+                    std::future::pending::<()>().await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no thread could be begun: what should run apart runs among the work");
+                tokio::spawn(future);
+            }
+        }
+    }
+
     fn random(&self, bytes: &mut [u8]) {
         POOL.with_borrow_mut(|pool| pool.fill(bytes));
+    }
+}
+
+/// A thread that ends when this is dropped, and what it ran is dropped by then.
+struct Apart {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("what ran apart has panicked");
+        }
     }
 }
 
@@ -88,6 +147,27 @@ fn system_random(bytes: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_runs_apart_goes_on_beside_work_that_blocks_and_ends_with_the_runtime() {
+        let (tell, told) = mpsc::channel();
+        let held = std::sync::Arc::new(());
+        let kept = std::sync::Arc::clone(&held);
+        Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+            Tokio.spawn_apart(Box::pin(async move {
+                let _kept = kept;
+                loop {
+                    Tokio.sleep(Duration::from_millis(1)).await;
+                    tell.send(()).unwrap();
+                }
+            }));
+            // The runtime's only thread does nothing else meanwhile.
+            for _ in 0..3 {
+                told.recv_timeout(Duration::from_secs(10)).unwrap();
+            }
+        });
+        assert_eq!(std::sync::Arc::strong_count(&held), 1);
+    }
 
     #[test]
     fn no_byte_of_the_pool_is_handed_out_twice() {

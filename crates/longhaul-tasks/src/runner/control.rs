@@ -23,11 +23,13 @@ pub(super) enum Control {
     WantsRow,
     /// The work asks: its caller is to have a task.
     Asks,
+    /// Its lease is about to be over, or holds again.
+    Lease,
 }
 
 impl Control {
     /// The most urgent first.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Cancel,
         Self::Unwanted,
         Self::Leave,
@@ -36,9 +38,10 @@ impl Control {
         Self::LookAgain,
         Self::WantsRow,
         Self::Asks,
+        Self::Lease,
     ];
 
-    const fn bit(self) -> u8 {
+    const fn bit(self) -> u16 {
         match self {
             Self::Cancel => 1,
             Self::Drain => 2,
@@ -48,6 +51,7 @@ impl Control {
             Self::Abandoned => 32,
             Self::WantsRow => 64,
             Self::Asks => 128,
+            Self::Lease => 256,
         }
     }
 }
@@ -59,7 +63,7 @@ pub(super) struct Controls(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     /// What it has been told and not heard.
-    told: u8,
+    told: u16,
     /// The run, while it waits.
     waiting: Option<Waker>,
 }

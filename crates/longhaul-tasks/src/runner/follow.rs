@@ -145,7 +145,7 @@ impl Again {
                     }
                     Control::Leave | Control::Abandoned => return,
                     Control::Drain => patient = false,
-                    Control::LookAgain | Control::WantsRow | Control::Asks => {}
+                    Control::LookAgain | Control::WantsRow | Control::Asks | Control::Lease => {}
                 },
                 () = watch.changed() => {}
                 () = self.inner.draining(), if patient => patient = false,

@@ -31,7 +31,7 @@ use longhaul_store::{
     Answered, CallKey, CancelAsked, Cancellation, Counts, Cursor, Erasure, Filter, Limits, Outcome, Owner,
     Page, Record, Reply, Scope, StoreError, TaskId, TaskStore, TaskWatch,
 };
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 pub use figures::{Figures, InLine};
 pub use keeper::{Body, Keeper, StepError, Undoing};
@@ -141,6 +141,8 @@ struct Inner {
     draining: watch::Sender<bool>,
     /// It goes now, whoever waits.
     leaving: watch::Sender<bool>,
+    /// Demands that leases be renewed without waiting for their time.
+    renew_now: Notify,
 }
 
 impl Inner {
@@ -210,6 +212,7 @@ impl Engine {
             counts: figures::Counts::default(),
             draining: watch::channel(false).0,
             leaving: watch::channel(false).0,
+            renew_now: Notify::new(),
         }))
     }
 
@@ -270,10 +273,10 @@ impl Engine {
         Ok(taken)
     }
 
-    /// Keeps the leases of this node alive for as long as the runtime lives: all that a process needs which
-    /// serves nothing and [takes up](Self::take_up) what it is about.
+    /// Keeps the leases of this node alive for as long as the runtime lives, [apart](Environment::spawn_apart) from all work: all
+    /// that a process needs which serves nothing and [takes up](Self::take_up) what it is about.
     pub fn keep_leases(&self) {
-        self.0.environment.spawn(Box::pin(runs::renew_leases(Arc::clone(&self.0))));
+        self.0.environment.spawn_apart(Box::pin(runs::renew_leases(Arc::clone(&self.0))));
     }
 
     /// Takes up this task, if nobody works on it and this node can; says whether it did.

@@ -272,10 +272,27 @@ async fn lose(listed: Listed, record: &Record, reason: &str) {
     end(listed, record, Outcome::lost(reason)).await;
 }
 
+/// How many looks are left out for other nodes to renew their leases first: each sees at its own next look that time has passed.
+const LOOKS_LEFT_OUT: u32 = 5;
+
 /// Looks for tasks of dead nodes, for ever.
+///
+/// Where time has gone on and nobody could act, as while a laptop sleeps, all leases are over at once and none of their nodes
+/// need be gone: each renews its own first.
 pub(super) async fn keep_recovering(inner: Arc<Inner>) {
     loop {
+        let before = inner.store.now();
         inner.environment.sleep(inner.pace.recover_every).await;
+        let passed = inner.store.now().since(before);
+        if passed > inner.pace.recover_every + inner.store.lease() / 3 {
+            tracing::warn!(
+                ?passed,
+                "time has passed in which this process stood still: tasks of others are left to them for now"
+            );
+            inner.renew_now.notify_one();
+            inner.environment.sleep(inner.pace.recover_every * LOOKS_LEFT_OUT).await;
+            continue;
+        }
         if let Err(error) = recover(&inner).await {
             tracing::warn!(%error, "could not look for tasks to take up");
         }

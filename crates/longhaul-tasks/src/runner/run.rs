@@ -2,6 +2,7 @@
 
 mod aside;
 mod place;
+mod said;
 
 use std::collections::VecDeque;
 use std::future::{pending, poll_fn};
@@ -9,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_store::{Batch, Epoch, Json, NewTask, Outcome, Record, Rerun, Step, TaskId, TaskWatch};
+use longhaul_store::{Epoch, Json, NewTask, Outcome, Record, Rerun, Step, TaskId, TaskWatch};
 
 use super::bind::{first, unbound_host};
 use super::call::{Answer, Call, Observed, Observer, Ticket, Waiter, Work};
@@ -19,7 +20,7 @@ use super::ending;
 use super::follow::{Again, Whose, cancel_for_all};
 use super::join::{Lead, Stage};
 use super::keeper::Keeper;
-use super::operation::{Done, Operation, cancel, commit, finish, look, read, report, start, stop, tell};
+use super::operation::{Done, Operation, cancel, commit, finish, look, read, start, stop, tell};
 use super::orphan;
 use super::pause::Pauses;
 use super::runs::Listed;
@@ -29,7 +30,7 @@ use crate::environment::BoxFuture;
 use crate::job::{Attached, ExternalJob, JobRun};
 use crate::machine::{Effect, Event, Machine, Reply};
 use crate::note::Note;
-use crate::report::{Report, Reporter, Reports};
+use crate::report::{Reporter, Reports};
 
 /// Work under way.
 enum Working {
@@ -68,6 +69,8 @@ pub(super) struct Run {
     leaving: Option<BoxFuture<'static, ()>>,
     /// The task was put aside.
     parked: bool,
+    /// The work stands still: its lease is about to be over.
+    held_back: bool,
     /// What is still to be written when the call becomes durable.
     new_task: Option<Box<NewTask>>,
     /// What the row says besides.
@@ -229,6 +232,7 @@ impl Run {
             idle: None,
             leaving: None,
             parked: false,
+            held_back: false,
             new_task: None,
             note: Note::default(),
             record: None,
@@ -357,6 +361,10 @@ impl Run {
                 Control::LookAgain => self.look_again(),
                 Control::WantsRow => Some(Event::WantsRow),
                 Control::Asks => Some(Event::Asks),
+                Control::Lease => {
+                    self.held_back = self.listed.inner.runs.is_held_back(&self.listed.id, &self.listed.controls);
+                    None
+                }
             },
             () = changed(&mut self.watch) => self.look_again(),
             place = optional(&mut self.admission) => {
@@ -364,7 +372,7 @@ impl Run {
                 self.place = place;
                 Some(Event::Admitted)
             }
-            worked = worked(&mut self.work, self.keeper.as_ref(), &self.listed, (&mut self.place, &mut self.returning)) => {
+            worked = worked(&mut self.work, self.keeper.as_ref(), &self.listed, (&mut self.place, &mut self.returning)), if !self.held_back => {
                 self.work = None;
                 // What was said last comes before the end.
                 if self.reports.has_news() {
@@ -640,7 +648,7 @@ impl Run {
             }
             Effect::Tell => Some(tell(self.kept.clone())),
             Effect::Finish(outcome) => {
-                let last = batch(self.reports.latest());
+                let last = self.batch();
                 let (id, controls) = (self.listed.id.clone(), self.listed.controls.clone());
                 Some(finish(inner, id, controls, self.epoch, outcome, last))
             }
@@ -677,34 +685,6 @@ impl Run {
             observe_change(self.observer.as_deref(), self.record.as_deref()).await;
         }
     }
-
-    async fn handle_report(&mut self) {
-        let progress = self.reports.see().progress;
-        if let (Some(observer), Some(progress)) = (&self.observer, &progress) {
-            let task = self.machine.is_answered().then_some(&self.listed.id);
-            observer.observe(Observed::Progress { progress, task }).await;
-        }
-        self.timers.report_due = true;
-        if self.timers.report.is_none() {
-            self.write_report();
-        }
-    }
-
-    /// Writes the latest report, at most one in so long.
-    fn write_report(&mut self) {
-        if !self.timers.report_due || !self.machine.is_durable() || self.operation.is_some() {
-            if self.timers.report_due && self.timers.report.is_none() {
-                self.timers.report =
-                    Some(self.listed.inner.environment.sleep(self.listed.inner.pace.report_every));
-            }
-            return;
-        }
-        self.timers.report_due = false;
-        self.timers.report = Some(self.listed.inner.environment.sleep(self.listed.inner.pace.report_every));
-        let batch = batch(self.reports.latest());
-        self.operation =
-            Some(report(Arc::clone(&self.listed.inner), self.listed.id.clone(), self.epoch, batch));
-    }
 }
 
 pub(super) fn new_task(id: &TaskId, call: &Call) -> NewTask {
@@ -721,15 +701,6 @@ pub(super) fn new_task(id: &TaskId, call: &Call) -> NewTask {
     task.once.clone_from(&call.once);
     task.poll_interval_ms = call.poll_interval_ms;
     task
-}
-
-fn batch(report: Report) -> Batch {
-    let mut batch = Batch::new();
-    batch.progress = report.progress;
-    if let Some(status) = report.status {
-        batch = batch.with_status_message(status);
-    }
-    batch
 }
 
 async fn observe_change(observer: Option<&dyn Observer>, record: Option<&Record>) {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use foldhash::fast::RandomState;
-use longhaul_store::{Epoch, Lease, Record, TaskId, Time};
+use longhaul_store::{Epoch, Lease, Record, Rerun, StoreError, TaskId, Time};
 use tokio::sync::Notify;
 
 use super::Inner;
@@ -34,16 +34,36 @@ struct Entry {
     caller: Weak<()>,
     /// Its work is a job, which does not end with this process.
     outside: bool,
+    /// Another node that takes its task up enters the work again.
+    re_entrant: bool,
+    /// Its work stands still, for its lease is about to be over.
+    held_back: bool,
 }
 
 impl Entry {
     fn new(controls: &Controls) -> Self {
-        Self { controls: controls.clone(), epoch: None, hold: None, caller: Weak::new(), outside: false }
+        Self {
+            controls: controls.clone(),
+            epoch: None,
+            hold: None,
+            caller: Weak::new(),
+            outside: false,
+            re_entrant: false,
+            held_back: false,
+        }
     }
 
     fn hold(&mut self, record: &Record) {
         let hold = |lease: &Lease| Hold { lease: lease.until, alive: None };
         (self.epoch, self.hold) = (Some(record.epoch), record.lease().map(hold));
+        self.let_on();
+    }
+
+    /// The lease holds again: what stands still goes on.
+    fn let_on(&mut self) {
+        if std::mem::take(&mut self.held_back) {
+            self.controls.tell(Control::Lease);
+        }
     }
 }
 
@@ -66,8 +86,13 @@ impl Hold {
     /// Whether an effect may begin now: nobody else can be at the task, and a third of the lease is left for it to get out in.
     pub(super) fn lets_begin(self, inner: &Inner) -> bool {
         let (store, now) = (&inner.store, inner.store.now());
-        let is_leased = now.after(store.lease() / 3) <= self.lease;
-        is_leased && (self.alive.is_some_and(|alive| now <= alive) || store.alive_until().is_none())
+        self.is_leased(inner)
+            && (self.alive.is_some_and(|alive| now <= alive) || store.alive_until().is_none())
+    }
+
+    /// Whether a third of the lease is left.
+    fn is_leased(self, inner: &Inner) -> bool {
+        inner.store.now().after(inner.store.lease() / 3) <= self.lease
     }
 }
 
@@ -150,7 +175,26 @@ impl Runs {
             let before = entry.hold.unwrap_or(by);
             let hold = Hold { lease: before.lease.max(by.lease), alive: before.alive.max(by.alive) };
             entry.hold = Some(hold);
+            entry.let_on();
         }
+    }
+
+    /// Has all work stand still that another node may soon enter again, for no renewal of its lease got through: two must not be at
+    /// it side by side. It goes on where it stood once the lease holds again.
+    fn hold_back(&self, inner: &Inner) {
+        for (id, entry) in self.lock().iter_mut() {
+            let is_ending = entry.hold.is_some_and(|hold| !hold.is_leased(inner));
+            if entry.re_entrant && is_ending && !entry.held_back {
+                tracing::warn!(task = %id, "a task stands still here, for its lease is about to be over");
+                entry.held_back = true;
+                entry.controls.tell(Control::Lease);
+            }
+        }
+    }
+
+    /// Whether the work of the run that `controls` reach stands still.
+    pub(super) fn is_held_back(&self, id: &TaskId, controls: &Controls) -> bool {
+        self.lock().get(id).is_some_and(|entry| entry.controls.same(controls) && entry.held_back)
     }
 
     /// A write under an epoch was taken, and until `alive` this node was not taken for dead when that was asked.
@@ -236,11 +280,12 @@ impl Listed {
     /// It holds its task as `record` says, and the lease is renewed from now on.
     pub(super) fn hold(&self, record: &Record) {
         let outside = self.inner.workers.job(&record.tool).is_some();
+        let re_entrant = !outside && matches!(record.rerun, Rerun::Resumable | Rerun::Restart);
         let mut entries = self.inner.runs.lock();
         let entry = entries.entry(self.id.clone()).or_insert_with(|| Entry::new(&self.controls));
         if entry.controls.same(&self.controls) {
             entry.hold(record);
-            entry.outside = outside;
+            (entry.outside, entry.re_entrant) = (outside, re_entrant);
         }
     }
 }
@@ -294,20 +339,23 @@ impl Drop for Waits {
     }
 }
 
-/// Renews every lease of this node, for ever.
+/// Renews every lease of this node, for ever, or sooner where that is [demanded](Inner::renew_now).
 ///
 /// A renewal that fails is tried again soon: a lease lasts for several.
 pub(super) async fn renew_leases(inner: Arc<Inner>) {
     let mut pause = inner.pace.renew_every;
     loop {
-        inner.environment.sleep(pause).await;
+        tokio::select! {
+            () = inner.environment.sleep(pause) => {}
+            () = inner.renew_now.notified() => {}
+        }
         pause = inner.pace.renew_every;
         let leases = inner.runs.leases();
         if leases.is_empty() {
             continue;
         }
         let hold = Hold::renewed(&inner);
-        match inner.store.renew(&leases).await {
+        match renew(&inner, &leases).await {
             Ok(fenced) => {
                 for (id, epoch) in leases.iter().filter(|(id, _)| !fenced.contains(id)) {
                     inner.runs.renewed(id, *epoch, hold);
@@ -321,6 +369,19 @@ pub(super) async fn renew_leases(inner: Arc<Inner>) {
                 tracing::warn!(%error, "leases could not be renewed");
                 pause = inner.pace.renew_every / 10;
             }
+        }
+        inner.runs.hold_back(&inner);
+    }
+}
+
+/// Renews these. A store that is cut off may say so only when leases are over: what they are of is held back before.
+async fn renew(inner: &Inner, leases: &[(TaskId, Epoch)]) -> Result<Vec<TaskId>, StoreError> {
+    let mut renewal = inner.store.renew(leases);
+    loop {
+        tokio::select! {
+            biased;
+            renewed = &mut renewal => return renewed,
+            () = inner.environment.sleep(inner.pace.renew_every / 10) => inner.runs.hold_back(inner),
         }
     }
 }

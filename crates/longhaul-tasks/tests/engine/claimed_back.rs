@@ -118,6 +118,42 @@ async fn i7_work_that_another_node_has_done_in_between_is_entered_again_from_wha
 }
 
 #[tokio::test]
+async fn n1_work_whose_lease_is_over_stands_still_and_goes_on_where_it_was_once_the_lease_holds_again() {
+    let apart = Apart::begin(&[Operation::Renew, Operation::Claim]).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    apart.work.let_go.store(true, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let record = until(&apart.memory, &apart.id, |_| true).await;
+    assert!(!record.is_terminal(), "another node may be at it: {record:?}");
+    apart.gate.close_to(&[]);
+    let ended = until(&apart.memory, &apart.id, Record::is_terminal).await;
+    assert_eq!((ended.outcome(), apart.work.entered.load(Ordering::SeqCst)), (Some(&done()), 1));
+}
+
+/// T3 of `conformance/REQUIREMENTS.md`: as after a laptop has slept.
+#[tokio::test]
+async fn t3_when_time_has_passed_for_all_at_once_each_keeps_what_it_works_on() {
+    let clock = StepClock::at(Time::from_unix_ms(1_800_000_000_000));
+    let memory = Memory::with(Settings::default(), Arc::new(clock.clone()));
+    let work = Lingering::default();
+    let engines = [(); 2].map(|()| work.engine_at(Arc::new(memory.another_node())));
+    for engine in &engines {
+        engine.start().await.unwrap();
+    }
+    let id = work.begin_as(&engines[0], ToolVersion::default()).await;
+    let begun = until(&memory, &id, |_| work.entered.load(Ordering::SeqCst) == 1).await;
+    clock.advance(Duration::from_secs(3600));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let record = until(&memory, &id, |_| true).await;
+    assert_eq!(record.epoch, begun.epoch, "{record:?}");
+    // One that is not there does not come to renew anything.
+    drop(engines);
+    work.let_go.store(true, Ordering::SeqCst);
+    let ended = until(&memory, &id, Record::is_terminal).await;
+    assert_eq!((ended.outcome(), work.entered.load(Ordering::SeqCst)), (Some(&done()), 1));
+}
+
+#[tokio::test]
 async fn work_that_nobody_else_has_had_goes_on_when_its_node_claims_it_back() {
     let all_but_claims = [Operation::Get, Operation::Renew, Operation::Write, Operation::Finish];
     let apart = Apart::begin(&all_but_claims).await;

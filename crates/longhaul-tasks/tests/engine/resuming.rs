@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use longhaul_store::{
-    Accepts, Batch, Fingerprint, Json, Memory, NewTask, Outcome, Owner, Phase, Question, Record, Reply,
-    Rerun, Scope, Step, StepState, TaskId, TaskStore, ToolVersion,
+    Accepts, Batch, Fingerprint, Json, Memory, NewTask, Outcome, Owner, Phase, Progress, Question, Record,
+    Reply, Rerun, Scope, Step, StepState, TaskId, TaskStore, ToolVersion,
 };
 use longhaul_tasks::environment::{BoxFuture, Tokio};
 use longhaul_tasks::machine::{Caller, Plan};
@@ -142,6 +142,42 @@ async fn k27_a_node_that_stops_in_order_gives_its_tasks_back_and_charges_nothing
     let ended = until(&store, &id, Record::is_terminal).await;
     assert_eq!((ended.outcome(), ended.attempt), (Some(&done()), 1));
     assert_eq!(work.entered.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn k27_what_waits_for_a_place_is_given_back_as_well() {
+    let (store, work) = (Memory::new(), Lingering::default());
+    let worker = Worker::new("linger").with_entry(Arc::new(work.clone())).with_limit(Some(1));
+    let one = Engine::new(Arc::new(store.another_node()), Arc::new(Tokio::new()), pace(), [worker]);
+    one.start().await.unwrap();
+    let ids = [work.begin(&one).await, work.begin(&one).await];
+    until(&store, &ids[0], |_| work.entered.load(Ordering::SeqCst) == 1).await;
+    one.drain(Duration::from_secs(5)).await;
+    one.finish(Duration::from_secs(60)).await;
+    for id in &ids {
+        let given_back = until(&store, id, |record| matches!(record.phase, Phase::Queued { .. })).await;
+        assert_eq!(given_back.attempt, 0);
+    }
+}
+
+#[tokio::test]
+async fn words_that_are_too_long_for_the_store_keep_no_work_in_memory() {
+    let (store, work) = (Memory::new(), Lingering { asks: true, ..Lingering::default() });
+    let engine = work.engine(&store);
+    engine.start().await.unwrap();
+    let keeper = Keeper::new();
+    let (reporter, reports) = Reporter::new();
+    let words = "ä".repeat(3000);
+    reporter.status(words.as_str());
+    reporter.progress(Progress::new(1.0, None, Some(words.as_str().into())));
+    let body = Work::Future(work.work(keeper.clone()));
+    let mut call = Call::new(Owner::Anonymous, "linger", Json::parse("{}").unwrap(), body);
+    (call.plan, call.rerun, call.keeper) = (Plan::new(Caller::TakesTask, true), Rerun::Resumable, keeper);
+    call.reports = (reporter, reports);
+    let Answer::Task(record) = engine.call(call).await else { panic!() };
+    let parked = until(&store, &record.id, |record| matches!(record.phase, Phase::Parked { .. })).await;
+    let said = [parked.status_message, parked.progress.and_then(|progress| progress.message)];
+    assert_eq!(said, [(); 2].map(|()| Some("ä".repeat(2048).into())));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul_store::{Dialect, Digest, Filter, Json, Memory, Outcome, Owner, Progress, Rerun, Scope, TaskId};
-use longhaul_tasks::environment::{BoxFuture, Tokio};
+use longhaul_tasks::environment::{BoxFuture, Environment, Tokio};
 use longhaul_tasks::job::{Attached, ExternalJob, JobError, JobRun, NotStarted};
 use longhaul_tasks::machine::{Caller, Plan};
 use longhaul_tasks::report::Reporter;
@@ -22,6 +22,24 @@ pub(super) fn success() -> Outcome {
 
 pub(super) fn ann() -> Owner {
     Owner::principal("ann").unwrap()
+}
+
+/// Where the runtime's time is stepped, what runs apart must be in it too.
+#[derive(Debug)]
+pub(super) struct InOneThread;
+
+impl Environment for InOneThread {
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Tokio::new().sleep(duration)
+    }
+
+    fn spawn(&self, future: BoxFuture<'static, ()>) {
+        Tokio::new().spawn(future);
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        Tokio::new().random(bytes);
+    }
 }
 
 /// The world outside: jobs that go on whatever happens to the engine.
@@ -193,7 +211,7 @@ impl ExternalJob for Outside {
 pub(super) fn engine(store: Memory, outside: &Outside) -> Engine {
     let job: Arc<dyn ExternalJob> = Arc::new(outside.clone());
     let workers = [Worker::new("job").with_job(job), Worker::new("future")];
-    Engine::new(Arc::new(store), Arc::new(Tokio::new()), Pace::default(), workers)
+    Engine::new(Arc::new(store), Arc::new(InOneThread), Pace::default(), workers)
 }
 
 pub(super) fn call(caller: Caller, work: Work) -> Call {

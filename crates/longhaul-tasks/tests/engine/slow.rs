@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use longhaul_store::wrap::{Operation, Wrap, Wrapped};
 use longhaul_store::{Clock, Memory, Scope, Settings, StoreFuture, Time};
-use longhaul_tasks::environment::Tokio;
 use longhaul_tasks::job::ExternalJob;
 use longhaul_tasks::machine::Caller;
 use longhaul_tasks::runner::{Engine, Pace, Worker};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::rig::{Outside, call, engine, future, job, success, task};
+use crate::rig::{InOneThread, Outside, call, engine, future, job, success, task};
 
 /// The store's time is the runtime's.
 #[derive(Debug)]
@@ -53,7 +52,7 @@ async fn s5_a_node_whose_store_is_slow_keeps_its_leases_and_nobody_takes_them() 
     let slow: Arc<dyn ExternalJob> = Arc::new(outside.clone());
     let workers = [Worker::new("job").with_job(slow), Worker::new("future")];
     let slow = Arc::new(Wrapped::new(store.another_node(), Slow::default()));
-    let slow = Engine::new(slow, Arc::new(Tokio::new()), Pace::default(), workers);
+    let slow = Engine::new(slow, Arc::new(InOneThread), Pace::default(), workers);
     slow.start().await.unwrap();
     let watchful = engine(store, &outside);
     watchful.start().await.unwrap();

@@ -259,7 +259,8 @@ impl Cx {
         self.now().notify_progress(&progress).await;
     }
 
-    /// Says in a line what the call is doing, for whoever looks at its task.
+    /// Says in a line what the call is doing, for whoever looks at its task. What has more bytes than the store takes
+    /// ([`Limits::max_text`](crate::store::Limits::max_text)) is cut off there.
     pub fn status(&self, status: impl Into<Arc<str>>) {
         if let Some(reporter) = &self.0.reporter {
             reporter.status(status);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul_store::{Park, Record, Rerun};
 
-use super::{Done, Run, batch};
+use super::{Done, Run};
 use crate::job::JobRun;
 use crate::runner::join::Lead;
 use crate::runner::keeper::Keeper;
@@ -49,7 +49,7 @@ impl Run {
         };
         match park {
             Some(park) if self.operation.is_none() && self.machine.is_answered() => {
-                let batch = batch(self.reports.latest()).with_park(park);
+                let batch = self.batch().with_park(park);
                 // Before it is put aside: whoever takes it up must not take this run for one that goes on.
                 self.listed.leave();
                 self.operation = Some(put_aside(inner, self.listed.id.clone(), self.epoch, batch));
@@ -86,7 +86,8 @@ impl Run {
 
     pub(super) fn give_back(&mut self) {
         self.leaving = None;
-        if self.operation.is_some() || !self.machine.is_answered() || self.work.is_none() {
+        let is_at_work = self.work.is_some() || self.unstarted.is_some();
+        if self.operation.is_some() || !self.machine.is_answered() || !is_at_work {
             // Its caller is let go first, and what is being written is written.
             let (pause, keeper) = (self.listed.inner.environment.sleep(AGAIN), self.keeper.clone());
             self.leaving = Some(Box::pin(async move {
