@@ -28,6 +28,7 @@
 
 mod entry;
 mod folder;
+mod guesses;
 mod store;
 mod trail;
 mod verify;
@@ -42,6 +43,7 @@ use crate::hex::hex;
 
 pub use entry::{Entry, Head};
 pub use folder::{AuditFolder, AuditOptions};
+pub(crate) use guesses::TOLD_FROM;
 pub(crate) use store::Audited;
 pub(crate) use trail::Trail;
 pub use verify::{Verdict, entries, verify};
@@ -118,7 +120,7 @@ pub enum What {
     /// Its time was up: what it was called with and came to is forgotten.
     Forgotten,
     /// So many tasks were asked after that are not there, or are somebody else's, since this was last noted of who asked: it may
-    /// guess ids. Noted once they are 20 in ten minutes, and not again within ten.
+    /// guess ids. Noted once they are 20 in ten minutes, and not again within ten, at whose end the rest is.
     AskedInVain(usize),
     /// Whoever asked after tasks in vain too often is refused from now on.
     Refused,

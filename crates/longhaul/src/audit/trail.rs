@@ -1,11 +1,13 @@
 //! What a server notes, and of which store's tasks.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use longhaul_tasks::store::{Owner, Record, TaskId, TaskStore, Time};
+use tokio::time::Instant;
 
+use super::guesses::Guesses;
 use super::{Audit, Event, Party, What};
 
 /// The trail of one server. Clones are one.
@@ -18,6 +20,8 @@ struct Inner {
     store: Arc<dyn TaskStore>,
     /// The tasks whose ends were given to their owners last.
     fetched: Mutex<VecDeque<TaskId>>,
+    /// What callers have asked after in vain.
+    guesses: Mutex<HashMap<Owner, Guesses>>,
     /// Whether it is noted that the machine's date is not followed.
     date_refused: AtomicBool,
 }
@@ -31,6 +35,7 @@ impl Trail {
             audit,
             store,
             fetched: Mutex::default(),
+            guesses: Mutex::default(),
             date_refused: AtomicBool::new(false),
         }))
     }
@@ -80,10 +85,32 @@ impl Trail {
         self.note(What::Fetched, record, Some(Party::of(by)));
     }
 
-    /// So many tasks were asked after that are not there for who asked.
-    pub(crate) fn guessed(&self, tasks: u32, by: &Owner) {
-        let tasks = usize::try_from(tasks).unwrap_or(usize::MAX);
-        self.0.audit.note(self.event(What::AskedInVain(tasks), Some(Party::of(by))));
+    /// So many tasks were asked after that are not there for who asked. Noted once they are `from` in a while.
+    pub(crate) fn guessed(&self, tasks: u32, from: u32, by: Owner) {
+        let due = {
+            let mut all = self.0.guesses();
+            // Whoever is known is looked up without a copy of its name.
+            match all.get_mut(&by) {
+                Some(guesses) => guesses.missed(tasks, from, Instant::now()),
+                None => all.entry(by.clone()).or_default().missed(tasks, from, Instant::now()),
+            }
+        };
+        // Nobody waits for a trail.
+        if let Some(tasks) = due {
+            self.0.note_guesses(tasks, &by);
+        }
+    }
+
+    /// Notes what waits no longer for more of its caller's. To be called now and then.
+    pub(super) fn tell_due_guesses(&self) {
+        let now = Instant::now();
+        self.0.tell_guesses(|guesses| guesses.due(now));
+        self.0.guesses().retain(|_, guesses| !guesses.is_over(now));
+    }
+
+    /// Notes what waits still: the server has ended.
+    pub(crate) fn tell_last_guesses(&self) {
+        self.0.tell_last_guesses();
     }
 
     /// Whoever asked in vain too often is refused.
@@ -105,7 +132,45 @@ impl Trail {
     }
 
     fn event(&self, what: What, by: Option<Party>) -> Event {
-        let (at, node) = (self.0.store.now(), self.0.store.node().clone());
+        self.0.event(what, by)
+    }
+}
+
+impl Inner {
+    fn event(&self, what: What, by: Option<Party>) -> Event {
+        let (at, node) = (self.store.now(), self.store.node().clone());
         Event { what, at, node, task: None, tool: None, owner: None, by }
+    }
+
+    fn guesses(&self) -> MutexGuard<'_, HashMap<Owner, Guesses>> {
+        self.guesses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes as many of each caller's as `due` gives.
+    fn tell_guesses(&self, due: impl Fn(&mut Guesses) -> Option<u32>) {
+        let told: Vec<_> = {
+            let mut all = self.guesses();
+            all.iter_mut().filter_map(|(by, guesses)| Some((due(guesses)?, by.clone()))).collect()
+        };
+        for (tasks, by) in told {
+            self.note_guesses(tasks, &by);
+        }
+    }
+
+    fn tell_last_guesses(&self) {
+        let now = Instant::now();
+        self.tell_guesses(|guesses| guesses.rest(now));
+    }
+
+    fn note_guesses(&self, tasks: u32, by: &Owner) {
+        let tasks = usize::try_from(tasks).unwrap_or(usize::MAX);
+        self.audit.note(self.event(What::AskedInVain(tasks), Some(Party::of(by))));
+    }
+}
+
+impl Drop for Inner {
+    /// A server that nobody has served to its end ends here.
+    fn drop(&mut self) {
+        self.tell_last_guesses();
     }
 }

@@ -108,7 +108,7 @@ pub async fn serve_only_client(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), DriverError> {
     let (engine, limit) = (dispatcher.engine().clone(), options.drain);
-    let caller = Callers::One(Caller::new(Some(principal)));
+    let (caller, ended) = (Callers::One(Caller::new(Some(principal))), dispatcher.clone());
     let (stop, stopping) = oneshot::channel();
     let stopped = async {
         // The sender lives as long as this is waited for.
@@ -123,10 +123,12 @@ pub async fn serve_only_client(
         engine.leave();
         std::future::pending().await
     };
-    tokio::select! {
+    let served = tokio::select! {
         served = serve_callers(dispatcher, caller, reader, writer, options, stopped, LAST_WORDS) => served,
         never = draining => never,
-    }
+    };
+    ended.has_ended();
+    served
 }
 
 /// Moves messages until the input ends, or until it is told to stop and nothing is open any more.

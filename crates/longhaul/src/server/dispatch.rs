@@ -269,6 +269,13 @@ impl Dispatcher {
         }
     }
 
+    /// The server has ended, and nothing more is asked: what the trail was not told yet it is told now.
+    pub(crate) fn has_ended(&self) {
+        if let Some(trail) = &self.0.trail {
+            trail.tell_last_guesses();
+        }
+    }
+
     /// When calls of a tool become tasks, and what becomes of those; `None` if it is not offered. Its
     /// [`rerun`](TaskPolicy::rerun) is what is done, also where the tool's annotations decide that.
     pub fn task_policy(&self, tool: &str) -> Option<TaskPolicy> {

@@ -29,7 +29,6 @@ mod failure;
 mod fleet_rates;
 mod followed;
 mod grant;
-mod guesses;
 mod hand_over;
 mod in_all;
 mod kind;

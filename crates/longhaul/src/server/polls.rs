@@ -15,10 +15,9 @@ use tokio::time::Instant;
 
 use super::dispatch::Caller;
 use super::fleet_rates::{Taken, What};
-use super::guesses::{Guesses, TOLD_FROM};
 use super::in_all::{InAll, Whose};
 use super::party::Asker;
-use crate::audit::Trail;
+use crate::audit::{TOLD_FROM, Trail};
 use crate::bucket::{Bucket, Rate};
 
 /// Bounds on what is asked about tasks: `tasks/get` and its like, the companions, the output of commands, and
@@ -114,8 +113,6 @@ struct Known {
     sweep_at: usize,
     in_all: InAll,
     figures: PollFigures,
-    /// What strangers have asked after in vain: the trail has one name for all of them.
-    strangers_guesses: Guesses,
 }
 
 /// What one of them may still ask.
@@ -129,8 +126,6 @@ struct Account {
     missed: u32,
     /// It was logged that it asks in vain too often.
     told: bool,
-    /// What the trail is told of these, if it is a principal's.
-    guesses: Guesses,
 }
 
 impl Polls {
@@ -147,7 +142,6 @@ impl Polls {
             sweep_at: SWEEP,
             in_all: InAll::new(in_all, now),
             figures: PollFigures::default(),
-            strangers_guesses: Guesses::default(),
         };
         Arc::new(Self { each, in_vain, trail, known: Mutex::new(known) })
     }
@@ -262,7 +256,7 @@ impl Known {
 impl Account {
     fn new(polls: &Polls, now: Instant) -> Self {
         let (polls, in_vain) = (Bucket::full(&polls.each, now), Bucket::full(&polls.in_vain, now));
-        Self { polls, in_vain, held: 0, missed: 0, told: false, guesses: Guesses::default() }
+        Self { polls, in_vain, held: 0, missed: 0, told: false }
     }
 
     /// Takes what comes back for each task that is there.
@@ -343,27 +337,14 @@ impl Poll {
             // Who asks after more at once than there can ever be owes the rest.
             account.in_vain.owe(missed.saturating_sub(held));
         }
-        if missed > 0 {
-            self.tell_of_guesses(known, missed);
-        }
-    }
-
-    /// Notes in the trail that its caller goes on asking in vain, when that is due.
-    fn tell_of_guesses(&self, mut known: MutexGuard<'_, Known>, missed: u32) {
-        let Some(trail) = &self.polls.trail else { return };
-        let (guesses, by) = match &self.asker {
-            Some(asker @ Asker::Principal(principal)) => match known.askers.get_mut(asker) {
-                Some(account) => (&mut account.guesses, Owner::Principal(principal.clone())),
-                None => return,
-            },
-            _ => (&mut known.strangers_guesses, Owner::Anonymous),
-        };
-        let from = TOLD_FROM.min(self.polls.in_vain.tokens);
-        let due = guesses.missed(missed, from, VAIN_WITHIN, Instant::now());
-        // Nobody waits for a trail.
         drop(known);
-        if let Some(count) = due {
-            trail.guessed(count, &by);
+        if let Some(trail) = self.polls.trail.as_ref().filter(|_| missed > 0) {
+            let by = match &self.asker {
+                Some(Asker::Principal(principal)) => Owner::Principal(principal.clone()),
+                // The trail has one name for all of them.
+                _ => Owner::Anonymous,
+            };
+            trail.guessed(missed, TOLD_FROM.min(self.polls.in_vain.tokens), by);
         }
     }
 

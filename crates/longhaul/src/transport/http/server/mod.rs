@@ -193,10 +193,12 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {
     let endpoint = Arc::new(Endpoint::new(dispatcher, options));
-    tokio::select! {
+    let served = tokio::select! {
         served = connection::accept(Arc::clone(&endpoint), listener, shutdown) => served,
         never = tidy(&endpoint) => match never {},
-    }
+    };
+    endpoint.dispatcher.has_ended();
+    served
 }
 
 /// Does what has to be done now and then, for as long as it is polled: ends idle sessions and forgets what was sent or granted long
