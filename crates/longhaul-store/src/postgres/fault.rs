@@ -61,7 +61,7 @@ impl networked::fault::Fault for Fault {
 }
 
 /// Two transactions stood in each other's way, and this one gave way.
-fn is_collision(error: &Error) -> bool {
+pub(super) fn is_collision(error: &Error) -> bool {
     matches!(error.code(), Some(code) if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED)
 }
 

@@ -8,7 +8,7 @@ use tokio_postgres::{Client, Error, types::Type};
 
 use super::{
     address::Place,
-    fault::{Fault, is_in_the_way, is_lost},
+    fault::{Fault, is_collision, is_in_the_way, is_lost},
     link::Direct,
     migrations::{Found, Statement, VERSIONS, look, newest},
 };
@@ -118,9 +118,16 @@ impl Upgrade<'_> {
 
     /// Makes a part, as often as others stand in its way.
     async fn make(&mut self, part: Part) -> Result<(), StoreError> {
+        let mut collisions = 0;
         loop {
             let Err(source) = self.attempt(&part).await else { return Ok(()) };
             match said_by_database(&*source) {
+                // Whoever gives way in a deadlock may have worked for longer than there is patience, and who was in the way gets on.
+                Some(error) if is_collision(error) && collisions < MOST_COLLISIONS => {
+                    collisions += 1;
+                    tracing::debug!(%error, "a change of the store's format gave way, and is made again");
+                    sleep(PAUSE).await;
+                }
                 Some(error) if is_in_the_way(error) => {
                     let by = in_the_way(&self.gate, self.own).await;
                     self.waiting.pause(by, source).await?;
@@ -255,6 +262,9 @@ const BRIEF: Duration = Duration::from_millis(1500);
 
 /// The time between two tries, in which others get on.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// How often a change is made again that gave way in a deadlock, whatever patience is left.
+const MOST_COLLISIONS: u32 = 5;
 
 /// How often an operator hears of what takes long.
 const TOLD_EVERY: Duration = Duration::from_secs(10);

@@ -249,6 +249,31 @@ async fn a_change_that_was_broken_off_is_begun_again() {
 }
 
 #[tokio::test]
+async fn a_change_that_gives_way_in_a_deadlock_is_made_again_though_no_patience_is_left() {
+    let (url, kept) = of_format(4).await;
+    // Whoever writes a task waits for somebody who then waits for that task.
+    query(
+        &url,
+        "CREATE FUNCTION longhaul.gate() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$; \
+         CREATE TRIGGER gate BEFORE UPDATE ON longhaul.tasks FOR EACH ROW EXECUTE FUNCTION longhaul.gate()",
+    );
+    let other = session(&url).await;
+    other.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(7)").await.unwrap();
+    let at = url.clone();
+    let options = PostgresOptions::new().with_format_patience(Duration::ZERO);
+    let opening = tokio::spawn(async move { options.open(&at).await });
+    let waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 AND NOT granted \
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    until(async || !run(&url, waits).unwrap().is_empty()).await;
+    other.batch_execute("UPDATE longhaul.tasks SET seq = seq; COMMIT").await.unwrap();
+    let store = opening.await.unwrap().unwrap();
+    let weighs: u64 = kept.iter().map(Record::weight).sum();
+    assert_eq!(run(&url, "SELECT task_bytes FROM longhaul.accounts").unwrap(), [weighs.to_string()]);
+    assert_eq!(store.miscounted().await.unwrap(), []);
+}
+
+#[tokio::test]
 async fn what_tasks_take_that_an_older_release_has_written_is_counted() {
     let (url, kept) = of_format(4).await;
     let store = open(url.clone()).await.unwrap();
