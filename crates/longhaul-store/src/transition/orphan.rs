@@ -1,7 +1,7 @@
 //! Tasks for which nobody comes back.
 
 use super::cancel;
-use crate::{NewTask, OnOrphan, Record, Settings, Time};
+use crate::{NewTask, OnOrphan, Record, Settings, Spell, SpellOver, Time};
 
 /// When a new task is an orphan, if nobody comes back for it; never if it ends before by itself.
 pub(super) fn expect_owner(record: &mut Record, task: &NewTask, now: Time) {
@@ -13,8 +13,17 @@ pub(super) fn expect_owner(record: &mut Record, task: &NewTask, now: Time) {
 /// Whoever worked on the task is gone, and perhaps nobody could come back for it meanwhile: its owner has as long again.
 pub(super) fn wait_anew(record: &mut Record, now: Time) {
     if let Some(at) = record.orphan_at {
-        wait_until(record, at.max(now.after(at.since(record.created_at))));
+        let grace = at.since(waits_since(record));
+        wait_until(record, at.max(now.after(grace)));
     }
+}
+
+/// Since when its owner is waited for: since a node took the task from one that was gone, or since it was made.
+fn waits_since(record: &Record) -> Time {
+    let was_lost = |pair: &&[Spell]| {
+        matches!(pair[0].over, Some(SpellOver::Lost(_))) && pair[0].nth.saturating_add(1) == pair[1].nth
+    };
+    record.spells.windows(2).rev().find(was_lost).map_or(record.created_at, |pair| pair[1].from)
 }
 
 fn wait_until(record: &mut Record, at: Time) {
