@@ -201,7 +201,7 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     /// and past its time, and undone or past the time for that, loses its payloads and stays as a tombstone, later not even
     /// that.
     ///
-    /// Every node may sweep at any time. If [`Swept::total`] is `limit`, there may be more.
+    /// Every node may sweep at any time. If [`Swept::is_full`], there may be more.
     fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept>;
 
     /// How many tasks there are.
@@ -498,6 +498,8 @@ pub struct Swept {
     pub owing: Vec<(TaskId, u32)>,
     /// Tombstones that went.
     pub removed: usize,
+    /// Whether as many were due as it was to take: there may be more, also where others were faster with some of these.
+    pub is_full: bool,
 }
 
 impl Swept {

@@ -467,7 +467,9 @@ impl TaskStore for Memory {
         self.at_once(move |table, this, now| {
             let settings = &this.shared.settings;
             let mut swept = Swept::default();
-            for id in table.due(now, limit) {
+            let due = table.due(now, limit);
+            swept.is_full = due.len() == limit;
+            for id in due {
                 let Some(mut record) = table.find(&id).cloned() else {
                     table.remove(&id);
                     swept.removed += 1;

@@ -244,7 +244,9 @@ pub(super) fn erase(tx: &mut Tx<'_>, scope: Scope<'_>, id: &TaskId) -> Result<Er
 
 pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> {
     let mut swept = Swept::default();
-    for (place, id, owner) in due(tx, limit)? {
+    let due = due(tx, limit)?;
+    swept.is_full = due.len() == limit;
+    for (place, id, owner) in due {
         if place.is_tombstone() {
             tx.remove(place.ord, &owner)?;
             swept.removed += 1;

@@ -309,8 +309,8 @@ pub(super) async fn keep_sweeping(inner: Arc<Inner>) {
                 for (task, steps) in &swept.owing {
                     tracing::error!(%task, steps, "a task is forgotten before its steps were undone: undo them by hand");
                 }
-                // There may be more: go on without a pause, but let others in.
-                if swept.total() >= AT_A_TIME {
+                // There may be more: go on without a pause, but let others in. Who has come away with nothing leaves it to those who have not.
+                if swept.is_full && swept.total() > 0 {
                     continue;
                 }
             }
