@@ -159,6 +159,7 @@ pub(crate) async fn n3_a_node_that_is_cut_off_says_so_and_makes_up_nothing<R: Ri
     let (cut, other) = (R::join(&R::by(&way, &url), settings.clone()).await, R::join(&url, settings).await);
     let made = other.create(task("made")).await.unwrap().into_record();
     assert_eq!(cut.get(Scope::Operator, &made.id).await.unwrap().as_ref(), Some(&made));
+    assert!(way.asked() > 0, "one goes by it");
     way.set(Weather::Cut);
     other.finish(&made.id, made.epoch, outcome("other"), Batch::new()).await.unwrap();
     let none = TaskId::new("none").unwrap();
