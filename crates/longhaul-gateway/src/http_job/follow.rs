@@ -39,7 +39,7 @@ type Followed<T> = Result<T, Stopped>;
 
 /// What came of a start.
 enum Begun {
-    Job(Handle, Kept),
+    Job(Handle, Box<Kept>),
     Ended(Outcome),
 }
 
@@ -50,7 +50,7 @@ impl Follower {
             // Its look may be due for long.
             (Some(handle), _) => (handle, kept, Duration::ZERO),
             (None, Some(start)) => match self.start(&start, kept).await? {
-                Begun::Job(handle, kept) => (handle, kept, self.job.every().min(FIRST_LOOK)),
+                Begun::Job(handle, kept) => (handle, *kept, self.job.every().min(FIRST_LOOK)),
                 Begun::Ended(outcome) => return Ok(outcome),
             },
             (None, None) => return Ok(in_doubt("nothing is known of its start")),
@@ -144,7 +144,7 @@ impl Follower {
         let known = Known { job: Some(handle.clone()), ..kept.known.clone() };
         let kept = self.record(&kept, known).await?;
         // Whoever else had sent the start may have recorded it first.
-        Ok(Begun::Job(kept.known.job.clone().unwrap_or(handle), kept))
+        Ok(Begun::Job(kept.known.job.clone().unwrap_or(handle), Box::new(kept)))
     }
 
     fn handle(&self, answer: &Answer) -> Result<Handle, String> {
