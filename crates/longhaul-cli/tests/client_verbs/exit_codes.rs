@@ -120,6 +120,21 @@ fn what_only_servers_start_says_by_its_code_how_that_ended() {
     }
 }
 
+/// Each call of a server may leave an orphan behind, which becomes a child of what tends it.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_orphan_that_has_ended_is_reaped_while_the_program_lives() {
+    let me = std::process::id().to_string();
+    // Whoever has ended can be signalled until it is reaped.
+    let program = "orphan=$( (sleep 0.1 >/dev/null & echo $!) ); turns=0
+        while kill -0 $orphan 2>/dev/null; do
+            turns=$((turns + 1)); [ $turns -lt 100 ] || exit 8; sleep 0.1
+        done
+        exit 7";
+    let (code, said) = verb(&["tend", &me, "sh", "-c", program]);
+    assert_eq!(code, 7, "the orphan is a zombie after ten seconds: {said}");
+}
+
 /// A server that answers each request with a status line and a body; its URL.
 fn server(answer: fn(&Value) -> (&'static str, Value)) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

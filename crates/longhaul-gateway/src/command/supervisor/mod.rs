@@ -9,6 +9,7 @@ mod descriptors;
 mod ending;
 mod peers;
 mod program;
+mod reap;
 mod signals;
 #[cfg(target_os = "linux")]
 mod tend;

@@ -5,8 +5,7 @@ use std::{
     ffi::OsString,
     fs::File,
     io::{self, Write as _},
-    os::unix::process::ExitStatusExt as _,
-    process::{Child, Command, ExitCode, ExitStatus},
+    process::{Command, ExitCode},
     time::{Duration, Instant},
 };
 
@@ -14,11 +13,11 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fd::OwnedFd,
     io::Errno,
-    process::{Pid, PidfdFlags, WaitOptions, getpid, getppid, pidfd_open, set_child_subreaper, wait},
+    process::{Pid, PidfdFlags, WaitStatus, getpid, getppid, pidfd_open, set_child_subreaper},
     stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
 };
 
-use super::{ending::Ending, signals::Signals};
+use super::{ending::Ending, reap::reap, signals::Signals};
 use crate::command::process;
 
 /// Runs `program` for the process with the number `starter`, which must be this one's parent. This is what
@@ -43,8 +42,8 @@ pub fn tend(starter: i32, program: &OsString, arguments: &[OsString]) -> ExitCod
 
 /// A program that runs.
 struct Tended {
-    program: Child,
-    status: Option<ExitStatus>,
+    program: Pid,
+    status: Option<WaitStatus>,
     starter: OwnedFd,
     signals: Signals,
     ending: Option<Ending>,
@@ -63,7 +62,8 @@ impl Tended {
             return Err(gone());
         }
         set_child_subreaper(Some(getpid()))?;
-        let program = Command::new(program).args(arguments).spawn()?;
+        // Not waited for by this handle: the loop reaps every child, this one and what it leaves behind, by number.
+        let program = Pid::from_child(&Command::new(program).args(arguments).spawn()?);
         // What of them is held here would keep the other side from seeing that the program has closed it.
         let null = File::options().read(true).write(true).open("/dev/null")?;
         dup2_stdin(&null)?;
@@ -93,13 +93,9 @@ impl Tended {
 
     /// Takes note of what has ended: the program, or what it left to us.
     fn reap(&mut self) {
-        if self.status.is_none() {
-            // It is asked for by its number first: whoever waits for any child would take its status away.
-            self.status = self.program.try_wait().ok().flatten();
-        }
-        if self.status.is_some() {
-            while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-        }
+        // Its number may be another's once it is reaped, and then its status is known.
+        let reaped = reap(self.program).program.filter(|_| self.status.is_none());
+        self.status = self.status.or(reaped);
     }
 
     /// Waits until something has happened, or should.
@@ -129,9 +125,9 @@ impl Tended {
     }
 }
 
-fn code(status: Option<ExitStatus>) -> ExitCode {
+fn code(status: Option<WaitStatus>) -> ExitCode {
     let Some(status) = status else { return ExitCode::FAILURE };
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    let code = status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 

@@ -14,7 +14,7 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    process::{Pid, WaitOptions, WaitStatus, wait},
+    process::{Pid, WaitStatus},
 };
 
 use super::{
@@ -24,6 +24,7 @@ use super::{
     ending::{Ending, later},
     peers::Peers,
     program::Command,
+    reap::reap,
     signals::Signals,
     unix_milliseconds,
 };
@@ -260,21 +261,10 @@ impl<'a> Watch<'a> {
 
     /// Reaps every child that has ended: the command, and what it left behind.
     fn reap(&mut self) {
-        loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if pid == self.pid => {
-                    self.ended = Some(Ended { status, at: Instant::now(), at_ms: unix_milliseconds() });
-                }
-                Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => {
-                    self.has_children = true;
-                    return;
-                }
-                Err(_none_left) => {
-                    self.has_children = false;
-                    return;
-                }
-            }
+        let reaped = reap(self.pid);
+        self.has_children = reaped.has_children;
+        if let Some(status) = reaped.program {
+            self.ended = Some(Ended { status, at: Instant::now(), at_ms: unix_milliseconds() });
         }
     }
 
