@@ -32,12 +32,14 @@ impl Log {
     /// that it logs, or does not heed it, is called all the same.
     pub(super) async fn ask_for(&self, cx: &Cx, client: &Client) {
         let Some(level) = cx.log_level().filter(|_| client.capabilities().logging) else { return };
-        if self.is_more(level) {
+        if let Some(before) = self.want(level) {
             match tokio::time::timeout(PATIENCE, client.set_log_level(level)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
+                    self.refused(level, before);
                     tracing::debug!(server = self.server, %error, "a server does not log as it was asked");
                 }
+                // It may log so all the same, and no later call is to wait as long.
                 Err(_) => tracing::debug!(server = self.server, "a server does not answer how it logs"),
             }
         }
@@ -57,14 +59,18 @@ impl Log {
         }
     }
 
-    /// Whether that is more than was asked for before, which it then is no longer.
-    fn is_more(&self, level: LoggingLevel) -> bool {
+    /// What was asked for before, if that is more, which it then is no longer.
+    fn want(&self, level: LoggingLevel) -> Option<Option<LoggingLevel>> {
         let mut asked = self.lock();
-        let is_more = asked.is_none_or(|asked| level < asked);
-        if is_more {
-            *asked = Some(level);
+        asked.is_none_or(|asked| level < asked).then(|| asked.replace(level))
+    }
+
+    /// It does not log so: the next who wants that asks again, unless somebody has asked for more meanwhile.
+    fn refused(&self, level: LoggingLevel, before: Option<LoggingLevel>) {
+        let mut asked = self.lock();
+        if *asked == Some(level) {
+            *asked = before;
         }
-        is_more
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<LoggingLevel>> {
@@ -83,3 +89,21 @@ impl fmt::Debug for Log {
 
 /// How long a server may take to say that it logs as it was asked.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_has_refused_is_asked_for_again() {
+        let log = Log::new("files", Callers::default());
+        assert_eq!(log.want(LoggingLevel::Info), Some(None));
+        assert_eq!(log.want(LoggingLevel::Info), None, "it was asked for");
+        let before = log.want(LoggingLevel::Debug).unwrap();
+        log.refused(LoggingLevel::Debug, before);
+        assert_eq!(log.want(LoggingLevel::Info), None, "as much it has agreed to");
+        assert_eq!(log.want(LoggingLevel::Debug), Some(Some(LoggingLevel::Info)));
+        log.refused(LoggingLevel::Info, None);
+        assert_eq!(log.want(LoggingLevel::Debug), None, "somebody has asked for more since");
+    }
+}
