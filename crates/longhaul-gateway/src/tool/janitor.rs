@@ -123,7 +123,15 @@ async fn tidy_all(store: &dyn TaskStore, runs: &RunsDir, memory: &mut Memory) ->
     let mut busy = JoinSet::new();
     let mut strangers = 0;
     for id in ids {
-        if let Some(duty) = duty(store, runs, &id, memory).await? {
+        let duty = match duty(store, runs, &id, memory).await {
+            // One damaged task keeps nobody else's run from being seen to.
+            Err(error @ (StoreError::Corrupt { .. } | StoreError::NoKey { .. })) => {
+                memory.failed(&id, &error);
+                continue;
+            }
+            duty => duty?,
+        };
+        if let Some(duty) = duty {
             if duty == Duty::LeaveAlone {
                 strangers += 1;
                 continue;
@@ -287,7 +295,7 @@ mod tests {
     use std::fs::File;
     use std::time::SystemTime;
 
-    use longhaul::store::{Json, Memory as Tasks, NewTask, Owner};
+    use longhaul::store::{Json, Memory as Tasks, NewTask, Overlay, Owner, StoreFuture};
 
     use super::*;
     use crate::command::Spec;
@@ -349,6 +357,40 @@ mod tests {
         let tidied = tidy_all(&tasks, &unnamed, &mut memory).await.unwrap();
         assert_eq!((tidied, memory.strangers), (Tidied { ended: 0, removed: 1 }, 1));
         assert_eq!(unnamed.ids().unwrap(), ["theirs"]);
+    }
+
+    /// A store in which one task cannot be read.
+    #[derive(Debug)]
+    struct Damaged(Tasks);
+
+    impl Overlay for Damaged {
+        type Below = Tasks;
+
+        fn below(&self) -> &Tasks {
+            &self.0
+        }
+
+        fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+            if id.as_str() == "damaged" {
+                let what = "task damaged".to_owned();
+                return Box::pin(std::future::ready(Err(StoreError::Corrupt { what, source: None })));
+            }
+            TaskStore::get(&self.0, scope, id)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_task_that_cannot_be_read_keeps_no_other_run_from_being_removed() {
+        let ((_root, runs), tasks) = (runs(), Damaged(Tasks::new()));
+        prepare(&runs, "damaged", OLD);
+        for number in 0..10 {
+            prepare(&runs, &format!("old-{number}"), OLD);
+        }
+        let mut memory = Memory::default();
+        let tidied = tidy_all(&tasks, &runs, &mut memory).await.unwrap();
+        assert_eq!(tidied, Tidied { ended: 0, removed: 10 });
+        assert!(memory.trouble["damaged"].contains("task damaged"), "{:?}", memory.trouble);
+        assert_eq!(runs.ids().unwrap(), ["damaged"], "nobody knows whether its task has ended");
     }
 
     #[tokio::test]
