@@ -1,9 +1,8 @@
 //! What commands have written, wherever they run: read from the files of their runs, and elsewhere from their copies.
 
 use std::io;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use longhaul::store::{Record, StoreError, Time};
+use longhaul::store::{Record, StoreError};
 
 use super::copies::{Begin, Copies};
 use super::result::written;
@@ -87,8 +86,8 @@ impl Streams {
             let copied = self.copies.read(record, stream, begin, most).await?;
             return Ok(match (copied, begin) {
                 // Its end may be copied yet, be it that nothing is: a cancelled task ends before its command does.
-                (None, Begin::After(after)) if may_be_copied(record) => Some(Chunk::none_yet(after)),
-                (Some(chunk), _) if !chunk.closed && !may_be_copied(record) => {
+                (None, Begin::After(after)) if self.copies.may_grow(record) => Some(Chunk::none_yet(after)),
+                (Some(chunk), _) if !chunk.closed && !self.copies.may_grow(record) => {
                     Some(as_it_ended(chunk, written(record.outcome(), stream)))
                 }
                 (copied, _) => copied,
@@ -115,14 +114,6 @@ impl Streams {
     }
 }
 
-/// Whether a host may still copy something of a task.
-fn may_be_copied(record: &Record) -> bool {
-    let Some(ended_at) = record.terminal_at else { return true };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = Time::from_unix_ms(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
-    now.since(ended_at) <= LATE
-}
-
 /// Nothing more is copied of what was `written`: what is not is missing, which is said once.
 fn as_it_ended(mut chunk: Chunk, written: u64) -> Chunk {
     chunk.total = chunk.total.max(written);
@@ -133,6 +124,3 @@ fn as_it_ended(mut chunk: Chunk, written: u64) -> Chunk {
     (chunk.closed, chunk.done) = (true, chunk.next == chunk.total);
     chunk
 }
-
-/// How long after its end what a command wrote may still be copied.
-const LATE: Duration = Duration::from_secs(120);

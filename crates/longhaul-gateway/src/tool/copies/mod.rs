@@ -70,6 +70,13 @@ impl Copies {
         Some(Copying(writer))
     }
 
+    /// Whether a host may still copy something of a task.
+    pub(super) fn may_grow(&self, record: &Record) -> bool {
+        let Some(ended_at) = record.terminal_at else { return true };
+        // Both times are the store's: this node's own date may be wrong.
+        self.0.as_ref().is_some_and(|place| place.tasks.now().since(ended_at) <= LATE)
+    }
+
     /// What was copied of a stream, at most `most` bytes; `None` if nothing is.
     ///
     /// # Errors
@@ -163,12 +170,15 @@ const KEPT: Duration = Duration::from_secs(3600);
 /// How long the end of a task waits for the end of its copy.
 const MOMENT: Duration = Duration::from_secs(2);
 
+/// How long after its end what a command wrote may still be copied.
+const LATE: Duration = Duration::from_secs(120);
+
 /// What these entries are called.
 const KIND: &str = "output";
 
 #[cfg(test)]
 mod tests {
-    use longhaul::store::{Json, Memory, NewTask, Settings, SystemClock, TaskId};
+    use longhaul::store::{Clock, Json, Memory, NewTask, Settings, SystemClock, TaskId, Time};
 
     use super::*;
 
@@ -202,6 +212,38 @@ mod tests {
         let place = Place { tasks: Arc::<Memory>::clone(&store), registry: store };
         let of_bob = Copied { place: &place, owner: &bob, task: "t", stream: Stream::Stdout };
         assert!(of_bob.last().await.unwrap().is_none(), "and another owner");
+    }
+
+    /// A clock that stands still, nowhere near the date of this machine.
+    #[derive(Debug)]
+    struct LongAgo;
+
+    impl Clock for LongAgo {
+        fn wall(&self) -> Time {
+            Time::from_unix_ms(1_000_000)
+        }
+
+        fn steady(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn boot(&self) -> &str {
+            "long ago"
+        }
+    }
+
+    #[tokio::test]
+    async fn the_time_of_the_store_says_for_how_long_a_copy_may_grow() {
+        let store = Arc::new(Memory::with(Settings::default(), Arc::new(LongAgo)));
+        let copies = Copies::new(Arc::<Memory>::clone(&store), Arc::<Memory>::clone(&store));
+        let arguments = Json::parse("{}").unwrap();
+        let new = NewTask::new(TaskId::new("t").unwrap(), Owner::Anonymous, "build", arguments);
+        let mut record = store.create(new).await.unwrap().into_record();
+        assert!(copies.may_grow(&record), "it has not ended");
+        for (ended_at, may_grow) in [(1_000_000, true), (880_000, true), (879_999, false)] {
+            record.terminal_at = Some(Time::from_unix_ms(ended_at));
+            assert_eq!(copies.may_grow(&record), may_grow, "{ended_at}");
+        }
     }
 
     #[tokio::test]
