@@ -119,7 +119,15 @@ impl CommandJob {
 
 /// The calls that are being started, and which of them were cancelled meanwhile.
 #[derive(Debug, Default)]
-struct Starts(Mutex<HashMap<TaskId, bool>>);
+struct Starts(Mutex<HashMap<TaskId, Start>>);
+
+/// A call that is being started, by one or by several at once.
+#[derive(Debug, Default)]
+struct Start {
+    /// How many start it.
+    by: usize,
+    is_cancelled: bool,
+}
 
 /// A call that is being started, until dropped.
 struct Starting<'s> {
@@ -129,30 +137,36 @@ struct Starting<'s> {
 
 impl Starts {
     fn enter(&self, key: &TaskId) -> Starting<'_> {
-        self.lock().insert(key.clone(), false);
+        self.lock().entry(key.clone()).or_default().by += 1;
         Starting { starts: self, key: key.clone() }
     }
 
     fn cancel(&self, key: &TaskId) {
-        if let Some(cancelled) = self.lock().get_mut(key) {
-            *cancelled = true;
+        if let Some(start) = self.lock().get_mut(key) {
+            start.is_cancelled = true;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, bool>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Start>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Starting<'_> {
     fn is_cancelled(&self) -> bool {
-        self.starts.lock().get(&self.key).is_some_and(|cancelled| *cancelled)
+        self.starts.lock().get(&self.key).is_some_and(|start| start.is_cancelled)
     }
 }
 
 impl Drop for Starting<'_> {
     fn drop(&mut self) {
-        self.starts.lock().remove(&self.key);
+        let mut starts = self.starts.lock();
+        if let Some(start) = starts.get_mut(&self.key) {
+            start.by -= 1;
+            if start.by == 0 {
+                starts.remove(&self.key);
+            }
+        }
     }
 }
 
@@ -227,5 +241,23 @@ impl ExternalJob for CommandJob {
                 tracing::debug!(%error, %key, "a run's files stay until they are swept");
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancel_reaches_every_start_of_one_call() {
+        let (starts, key) = (Starts::default(), TaskId::new("key").unwrap());
+        let first = starts.enter(&key);
+        starts.cancel(&key);
+        let second = starts.enter(&key);
+        assert!(first.is_cancelled() && second.is_cancelled(), "whoever comes later does not call it off");
+        drop(first);
+        assert!(second.is_cancelled(), "nor does whoever is done first");
+        drop(second);
+        assert!(!starts.enter(&key).is_cancelled(), "what is started anew is another start");
     }
 }
