@@ -135,6 +135,10 @@ pub(crate) fn alone(
 }
 
 /// Writes the file: whoever reads it sees all of it or what was there before, of which a copy stays beside it.
+///
+/// # Errors
+///
+/// When it does not say what it said `before`, for whoever changed it meanwhile is not overwritten; when the system refuses.
 pub(crate) fn write(
     path: &Path,
     before: Option<&str>,
@@ -151,6 +155,14 @@ pub(crate) fn write(
         name.push(ending);
         path.with_file_name(name)
     };
+    let now = match fs::read(&path) {
+        Ok(now) => Some(now),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    if now.as_deref() != before.map(str::as_bytes) {
+        return Err(io::Error::other("it has changed meanwhile, and nothing is written: run this again"));
+    }
     let backup = before.map(|_| beside(".bak"));
     if let Some(backup) = &backup {
         fs::copy(&path, backup)?;
@@ -262,5 +274,20 @@ mod tests {
         let new = folder.path().join("sub/new.json");
         assert!(write(&new, None, "{}", true).unwrap().is_none());
         assert_eq!(fs::metadata(&new).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_others_have_written_meanwhile_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.json");
+        fs::write(&file, "{\"theirs\":1}").unwrap();
+        for before in [None, Some("{}")] {
+            let refused = write(&file, before, "{\"ours\":1}", true).unwrap_err();
+            assert!(refused.to_string().contains("run this again"), "{refused}");
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "{\"theirs\":1}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no copy is left, for nothing was done");
+        fs::remove_file(&file).unwrap();
+        assert!(write(&file, Some("{}"), "{}", true).is_err(), "it may have been taken away on purpose");
     }
 }
