@@ -32,6 +32,8 @@ pub struct Upstream {
     state: Mutex<State>,
     /// How many connections there have been.
     opened: watch::Sender<u64>,
+    /// This process ends: nothing is opened any more.
+    closing: watch::Sender<bool>,
     /// Told when a call has failed such that it may have been away.
     pub(super) doubted: Notify,
     /// What is known of what it offers.
@@ -79,8 +81,10 @@ pub(super) struct Reached {
 pub struct Unreached {
     /// Its name in the configuration.
     pub server: String,
-    /// What went wrong.
+    /// What went wrong, as anybody may be told.
     pub why: Arc<str>,
+    /// What it wrote to its standard error before it ended. There may be secrets in it: it is for its operator alone.
+    pub(super) last_words: Option<Arc<str>>,
     /// It lets nobody in who has not signed in, or as somebody else: waiting does not help.
     pub is_denied: bool,
     /// How long it asks to be left alone.
@@ -142,6 +146,7 @@ impl Upstream {
             pulse,
             state: Mutex::default(),
             opened,
+            closing: watch::Sender::new(false),
             doubted: Notify::new(),
             seen,
             kinds: std::sync::Mutex::default(),
@@ -253,6 +258,12 @@ impl Upstream {
         }
     }
 
+    /// The same for good: what is being opened is given up, and nothing else is opened.
+    pub(super) async fn close_for_good(&self) {
+        self.closing.send_replace(true);
+        self.close().await;
+    }
+
     /// The connection that there is, if there is one; it may have ended.
     pub(super) async fn current(&self) -> Option<Reached> {
         self.state.lock().await.open.as_ref().map(|open| open.reached.clone())
@@ -298,11 +309,11 @@ impl Upstream {
                 let why = format!("{}; it is tried again in {left}", unreached.why).into();
                 return Err(Unreached { why, retry_after: None, ..unreached });
             }
-            sleep_until(again).await;
+            self.unless_closing(sleep_until(again)).await?;
         }
         self.callers.begin_anew();
         self.log.begin_anew();
-        match self.connect().await {
+        match self.unless_closing(self.connect()).await? {
             Ok(client) => {
                 // Nobody else opens one meanwhile.
                 let reached = Reached { client, number: self.openings() + 1 };
@@ -313,11 +324,22 @@ impl Upstream {
                 Ok(reached)
             }
             Err(unreached) => {
-                tracing::warn!(server = self.config.name, why = %unreached.why, "a server cannot be reached");
+                let why = unreached.for_operator();
+                tracing::warn!(server = self.config.name, %why, "a server cannot be reached");
                 state.fail(unreached.clone());
-                self.miss(Arc::clone(&unreached.why));
+                self.miss(why);
                 Err(unreached)
             }
+        }
+    }
+
+    /// What comes of it, unless this process ends first.
+    async fn unless_closing<T>(&self, doing: impl Future<Output = T>) -> Result<T, Unreached> {
+        let mut closing = self.closing.subscribe();
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|closing| *closing) => Err(self.unreached("the server before it is ending")),
+            done = doing => Ok(done),
         }
     }
 
@@ -327,7 +349,8 @@ impl Upstream {
         match timeout(within, Client::connect_with(target, options)).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(Error::Died { status, last_words, .. })) => {
-                Err(self.unreached(format!("it ended ({status}) and said: {}", last_words.trim())))
+                let last_words = Some(last_words.trim()).filter(|words| !words.is_empty()).map(Into::into);
+                Err(Unreached { last_words, ..self.unreached(format!("it ended ({status})")) })
             }
             Ok(Err(error)) => {
                 let (is_denied, retry_after) = (error.is_denied(), error.retry_after());
@@ -340,7 +363,17 @@ impl Upstream {
     /// It cannot be reached, for that reason.
     pub(super) fn unreached(&self, why: impl Into<Arc<str>>) -> Unreached {
         let server = self.config.name.clone();
-        Unreached { server, why: why.into(), is_denied: false, retry_after: None }
+        Unreached { server, why: why.into(), last_words: None, is_denied: false, retry_after: None }
+    }
+}
+
+impl Unreached {
+    /// What went wrong, with its last words, if there are any.
+    pub(super) fn for_operator(&self) -> Arc<str> {
+        match &self.last_words {
+            Some(words) => format!("{} and said: {words}", self.why).into(),
+            None => Arc::clone(&self.why),
+        }
     }
 }
 

@@ -33,10 +33,12 @@ mod unlisted;
 mod watching;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::time::Duration;
 
 use longhaul::Server;
 use longhaul::server::Catalogue;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 pub use connection::{Unreached, Upstream};
 pub use seen::{Away, Seen};
@@ -148,7 +150,7 @@ impl Upstreams {
         }
     }
 
-    /// Ends every connection in order, with the processes at their other ends.
+    /// Ends every connection in order, with the processes at their other ends, and opens no other. Who takes long is not waited for.
     pub async fn close(&self) {
         let retired: Vec<_> = {
             let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,9 +158,11 @@ impl Upstreams {
         };
         let mut closing = tokio::task::JoinSet::new();
         for upstream in self.all.now().iter().cloned().chain(retired) {
-            closing.spawn(async move { upstream.close().await });
+            closing.spawn(async move { upstream.close_for_good().await });
         }
-        closing.join_all().await;
+        if timeout(LONGEST_CLOSE, closing.join_all()).await.is_err() {
+            tracing::warn!("not every connection to another server has ended in order");
+        }
     }
 
     fn begin(&self, upstream: &Arc<Upstream>, catalogue: &Catalogue, before: Vec<watch::Receiver<Seen>>) {
@@ -176,3 +180,6 @@ impl Upstreams {
         tokio::spawn(offering::keep_offered(orders, catalogue, names, before));
     }
 }
+
+/// How long the ends of connections are waited for.
+const LONGEST_CLOSE: Duration = Duration::from_secs(10);

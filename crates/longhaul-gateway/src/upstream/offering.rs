@@ -123,7 +123,7 @@ impl Offered {
         let reached = match self.upstream.reach().await {
             Ok(reached) => reached,
             Err(error) => {
-                self.failed(error.why);
+                self.failed(error.for_operator());
                 let upstream = Arc::clone(&self.upstream);
                 tokio::select! {
                     _ = upstream.opened_after(openings) => {}

@@ -14,7 +14,7 @@ pub enum Seen {
     Nothing,
     /// It could not be reached, and is tried again.
     Failed {
-        /// Why.
+        /// Why, as its operator is told: the last words of a program may be in it.
         why: Arc<str>,
     },
     /// It has said what it has.
@@ -42,7 +42,7 @@ pub enum Seen {
 pub struct Away {
     /// When that was found out.
     pub since: Instant,
-    /// What was heard of it last.
+    /// What was heard of it last, as its operator is told.
     pub why: Arc<str>,
 }
 

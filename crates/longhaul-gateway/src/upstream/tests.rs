@@ -180,6 +180,23 @@ async fn where_to_sign_in_is_told_without_what_may_be_a_secret() {
     assert!(!told.contains("hush"), "{told}");
 }
 
+#[tokio::test]
+async fn a_server_that_takes_long_to_start_does_not_keep_this_one_from_ending() {
+    let config = "[servers.slow]\ncommand = [\"sleep\", \"600\"]\nstart_within = \"10m\"\n";
+    let servers = check("/longhaul.toml", config).unwrap().config.servers;
+    let slow = Upstream::new(servers.into_iter().next().unwrap(), Options::default());
+    let upstreams = Upstreams::new(vec![Arc::clone(&slow)], [""; 0]);
+    let calling = tokio::spawn(async move { slow.client().await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!calling.is_finished(), "it is being started");
+    let closed = timeout(Duration::from_secs(5), upstreams.close()).await;
+    assert!(closed.is_ok(), "its start was waited for");
+    let told = calling.await.unwrap().unwrap_err().to_string();
+    assert!(told.contains("is ending"), "{told}");
+    let slow = upstreams.iter().next().unwrap();
+    assert!(slow.client().await.is_err(), "nothing is started any more");
+}
+
 /// A server that has nothing and ends at once when it is started first, and has a tool from then on.
 const SECOND_LIFE: &str = r#"
 capabilities='{"tools":{}}'

@@ -23,8 +23,10 @@ async fn it_tells_what_came_of_a_reload_and_what_a_server_said_last() {
     let config = "[servers.files]\ncommand = [\"sh\", \"-c\", \"echo 'no <b>disk</b>' >&2; exit 3\"]\n";
     let servers = check("/longhaul.toml", config).unwrap().config.servers;
     let upstream = Upstream::new(servers.into_iter().next().unwrap(), Options::default());
-    let why = upstream.client().await.unwrap_err().why;
-    assert!(why.contains("no <b>disk</b>"), "{why}");
+    let told = upstream.client().await.unwrap_err().to_string();
+    assert!(told.contains("it ended (") && !told.contains("disk"), "its words are no caller's: {told}");
+    let seen = format!("{:?}", upstream.seen().borrow());
+    assert!(seen.contains("and said: no <b>disk</b>"), "{seen}");
     let heard = async {
         while upstream.last_line().is_none() {
             tokio::time::sleep(Duration::from_millis(10)).await;
