@@ -53,6 +53,8 @@ impl Around<'_> {
         facts.upstreams = upstreams;
         facts.hosts = connect::snippets(config, file, &endpoint);
         facts.endpoint = endpoint;
+        let known_as = config.auth.as_ref().and_then(|auth| auth.resource.as_ref());
+        facts.is_https = known_as.is_some_and(|url| url.as_str().starts_with("https:"));
         let admin = Admin::new(dispatcher.clone(), Arc::clone(registry), streams.clone(), fleet.clone());
         let dashboard = Dashboard::new(admin, facts);
         Ok(Some(match (guard, place) {

@@ -83,9 +83,10 @@ pub(super) fn token(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Gives the browser what it shows from now on.
-pub(super) fn set(answer: &mut Answer, headers: &HeaderMap, token: &str, lasts: Duration) {
-    let name = name(headers);
-    let cookie = format!("{name}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}", lasts.as_secs());
+pub(super) fn set(inner: &Inner, answer: &mut Answer, headers: &HeaderMap, token: &str, lasts: Duration) {
+    let (name, lasts) = (name(headers), lasts.as_secs());
+    let secure = if inner.facts().is_https { "; Secure" } else { "" };
+    let cookie = format!("{name}={token}; Path=/; HttpOnly; SameSite=Strict{secure}; Max-Age={lasts}");
     if let Ok(mut cookie) = HeaderValue::from_str(&cookie) {
         cookie.set_sensitive(true);
         answer.headers_mut().append(SET_COOKIE, cookie);

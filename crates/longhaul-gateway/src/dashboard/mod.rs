@@ -53,6 +53,8 @@ pub struct Facts {
     pub config: String,
     /// The URL of its endpoint, for those on this machine.
     pub endpoint: String,
+    /// Callers know it by an `https` URL: what their browsers keep for it goes over nothing else.
+    pub is_https: bool,
     /// The commands that it runs.
     pub commands: Vec<CommandTool>,
     /// The names of its jobs.

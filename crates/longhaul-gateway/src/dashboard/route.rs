@@ -157,7 +157,7 @@ async fn enter(inner: &Inner, asked: &Asked<'_>, path: &[&str]) -> Option<Answer
                 return Some(failed(inner, None, &error.into()));
             }
             let mut answer = respond::see_other("/");
-            door::set(&mut answer, headers, "", std::time::Duration::ZERO);
+            door::set(inner, &mut answer, headers, "", std::time::Duration::ZERO);
             Some(answer)
         }
         _ => None,
@@ -182,7 +182,7 @@ async fn opened(inner: &Inner, headers: &HeaderMap, viewer: Option<&Viewer>) -> 
     match inner.admin.sessions().open(viewer).await {
         Ok((token, lasts)) => {
             let mut answer = respond::see_other("/");
-            door::set(&mut answer, headers, &token, lasts);
+            door::set(inner, &mut answer, headers, &token, lasts);
             answer
         }
         Err(error) => failed(inner, None, &error.into()),

@@ -460,6 +460,14 @@ async fn a_caller_sees_its_own_and_an_operator_everything() {
         scene.ask(request, &format!("token={token}")).await
     };
     assert_eq!(sign_in("odd").await.status(), StatusCode::UNAUTHORIZED);
+    for is_https in [false, true] {
+        let mut facts = (*scene.dashboard.facts()).clone();
+        facts.is_https = is_https;
+        scene.dashboard.tell(facts);
+        let entered = sign_in(ANNS).await;
+        let cookie = entered.headers()[SET_COOKIE].to_str().unwrap();
+        assert_eq!(cookie.contains("; Secure;"), is_https, "{cookie}");
+    }
     for (token, sees) in [(ANNS, false), (OPS, true), (ALLS, false)] {
         let entered = sign_in(token).await;
         assert_eq!(entered.status(), StatusCode::SEE_OTHER);
