@@ -11,7 +11,7 @@ use crate::runner::operation::report;
 
 impl Run {
     /// The latest report, for the row.
-    pub(super) fn batch(&mut self) -> Batch {
+    pub(super) fn batch(&self) -> Batch {
         batch(self.reports.latest(), self.listed.inner.limits.max_text)
     }
 
