@@ -107,6 +107,25 @@ fn a_server_killed_between_a_start_and_its_record_has_one_job() {
 }
 
 #[test]
+fn a_start_that_an_earlier_process_sent_may_have_begun() {
+    let api = api();
+    let place = place(&api, "start_within = \"1s\"");
+    let mut server = start(&place);
+    api.state().holds_starts = true;
+    let id = begin_film(&server, &api);
+    server.kill();
+    {
+        let mut state = api.state();
+        (state.holds_starts, state.is_down) = (false, true);
+    }
+    let mut server = start(&place);
+    let task = ended(server.address(), &id);
+    assert_eq!(task["error"]["data"]["reason"], "worker_lost", "{task}");
+    assert!(task["error"]["message"].as_str().unwrap().contains("503"), "{task}");
+    server.kill();
+}
+
+#[test]
 fn a_start_that_must_not_be_sent_twice_is_in_doubt_after_a_crash() {
     let api = api();
     let place = place(&api, "idempotent = false");

@@ -32,6 +32,13 @@ pub(super) struct Follower {
     pub(super) asleep: watch::Sender<Option<Instant>>,
 }
 
+/// The start of a job.
+pub(super) struct Start {
+    pub(super) request: BoundRequest,
+    /// An earlier process may have sent it: so the job may run, whatever comes of this.
+    pub(super) may_run: bool,
+}
+
 /// Nobody wants to know any more.
 pub(super) struct Stopped;
 
@@ -45,11 +52,11 @@ enum Begun {
 
 impl Follower {
     /// Starts the job, unless that is done, and follows it to its end.
-    pub(super) async fn run(mut self, start: Option<BoundRequest>, kept: Kept) -> Followed<Outcome> {
+    pub(super) async fn run(mut self, start: Option<Start>, kept: Kept) -> Followed<Outcome> {
         let (handle, kept, wait) = match (kept.known.job.clone(), start) {
             // Its look may be due for long.
             (Some(handle), _) => (handle, kept, Duration::ZERO),
-            (None, Some(start)) => match self.start(&start, kept).await? {
+            (None, Some(start)) => match self.start(start, kept).await? {
                 Begun::Job(handle, kept) => (handle, *kept, self.job.every().min(FIRST_LOOK)),
                 Begun::Ended(outcome) => return Ok(outcome),
             },
@@ -58,12 +65,13 @@ impl Follower {
         self.follow(&handle, kept, wait).await
     }
 
-    async fn start(&mut self, start: &BoundRequest, kept: Kept) -> Followed<Begun> {
+    async fn start(&mut self, start: Start, kept: Kept) -> Followed<Begun> {
         let give_up = Instant::now() + self.job.start_within;
-        let (mut pause, mut may_run) = (FIRST_PAUSE, false);
+        let Start { request, mut may_run } = start;
+        let mut pause = FIRST_PAUSE;
         loop {
             // A start that is under way is waited for, whoever stops: only its answer says what to cancel.
-            let answered = self.send(start, true).await;
+            let answered = self.send(&request, true).await;
             let (trouble, wait) = match answered {
                 Ok(answer) if answer.status.is_success() => return self.started(&answer, kept).await,
                 Ok(answer) => match self.refused(&answer) {

@@ -19,9 +19,9 @@ use tokio::time::{Instant, sleep};
 use super::callback::Tokens;
 use super::client::Http;
 use super::end::Ending;
-use super::follow::{Follower, in_doubt};
+use super::follow::{Follower, Start, in_doubt};
 use super::ledger::{Called, Kept, Ledger};
-use crate::config::{ArgumentErrors, BoundRequest, Callback, CallbackBody, HttpJob};
+use crate::config::{ArgumentErrors, Callback, CallbackBody, HttpJob};
 
 /// A configured API: each call of it is a job there.
 #[derive(Debug)]
@@ -83,13 +83,7 @@ impl JobOverHttp {
         job.callback.as_ref().and_then(|_| self.tokens.make(&job.name, key, lasting))
     }
 
-    fn follow(
-        &self,
-        key: &TaskId,
-        start: Option<BoundRequest>,
-        kept: Kept,
-        reporter: Reporter,
-    ) -> Arc<dyn JobRun> {
+    fn follow(&self, key: &TaskId, start: Option<Start>, kept: Kept, reporter: Reporter) -> Arc<dyn JobRun> {
         let (stop, stopped) = watch::channel(false);
         let (end, ended) = watch::channel(None);
         let Ending { job, http, ledger, .. } = self.ending.clone();
@@ -168,7 +162,8 @@ impl ExternalJob for JobOverHttp {
             if !new && kept.known.job.is_none() && !self.job().idempotent {
                 return Err(in_doubt("the server ended while it was being started").into());
             }
-            Ok(self.follow(key, Some(bound.start), kept, reporter))
+            let start = Start { request: bound.start, may_run: !new };
+            Ok(self.follow(key, Some(start), kept, reporter))
         })
     }
 
