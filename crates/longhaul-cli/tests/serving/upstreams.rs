@@ -192,6 +192,8 @@ fn what_another_server_made_a_task_of_is_gone_on_with_after_a_kill_and_ends_with
     let (code, said, err) = run(at, &["tasks", "wait", &id, "--url", server.url()]);
     assert_eq!(code, 0, "{said}{err}");
     assert_eq!(run(at, &["tasks", "result", &id]).1, "ended\n");
+    let (code, _, err) = run(at, &["tasks", "cancel", &id, "--url", server.url()]);
+    assert!(code == 1 && err.contains("has ended already: completed"), "{err}");
     lines(&behind_at.join("runs"), 2);
     assert_eq!(fs::read_to_string(behind_at.join("runs")).unwrap(), "run\nrun\n", "each began once");
 }

@@ -1,12 +1,14 @@
 //! `longhaul tasks cancel`: the end of a task, and of the command that it runs.
 
+use longhaul::client::Error;
+use longhaul::proto::model::TaskStatus;
 use longhaul::store::{Cancellation, Outcome as Ended, Scope};
 use longhaul::tasks::project::{self, View};
 use longhaul_gateway::tool::end_run;
 
 use super::node::settled;
-use super::origin::{Local, Origin};
-use super::watch::cancelled_event;
+use super::origin::{Local, Origin, Remote};
+use super::watch::status_event;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, chain};
 use crate::term::{Manner, clean, note, print};
@@ -20,19 +22,40 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
-    let id = match origin {
-        Origin::Store(local) => cancel(local, &args.id).await?,
-        Origin::Server(remote) => {
-            remote.task(&args.id).cancel().await?;
-            remote.id(&args.id).to_owned()
-        }
+    let (id, status) = match origin {
+        Origin::Store(local) => (cancel(local, &args.id).await?, TaskStatus::Cancelled),
+        Origin::Server(remote) => cancel_there(remote, &args.id).await?,
     };
     if manner.is_json() {
-        print(&clean::json(&cancelled_event(&id).to_string()))?;
-    } else {
+        print(&clean::json(&status_event(&id, status).to_string()))?;
+    } else if status == TaskStatus::Cancelled {
         note(&format!("{} is cancelled", clean::line(&id, 128)));
+    } else {
+        note(&format!("{} is asked to end, and decides how", clean::line(&id, 128)));
     }
     Ok(Exit::Done)
+}
+
+/// The server takes a cancel of what has ended as well as any other (2026-07-28), and some work decides how it ends: so what
+/// has become of the task is asked after.
+async fn cancel_there(remote: &Remote, given: &str) -> Outcome<(String, TaskStatus)> {
+    let (id, task) = (remote.id(given).to_owned(), remote.task(given));
+    task.cancel().await?;
+    let status = match task.get().await {
+        Ok(task) => task.status,
+        // It is not there any more, which is as good as cancelled.
+        Err(Error::NoSuchTask { .. }) => TaskStatus::Cancelled,
+        Err(error) => return Err(error.into()),
+    };
+    if matches!(status, TaskStatus::Completed | TaskStatus::Failed) {
+        return Err(already_ended(&id, status).next(remote.command("result", &id)));
+    }
+    Ok((id, status))
+}
+
+fn already_ended(id: &str, status: TaskStatus) -> Failure {
+    let message = format!("task {} has ended already: {}", clean::line(id, 128), status.as_str());
+    Failure::new(Exit::Failed, "already_ended", message)
 }
 
 async fn cancel(local: &Local, given: &str) -> Outcome<String> {
@@ -57,10 +80,8 @@ async fn cancel(local: &Local, given: &str) -> Outcome<String> {
             Ok(record.id.to_string())
         }
         Cancellation::AlreadyTerminal(record) => {
-            let status = project::status(&record, View::D3).as_str();
-            let message = format!("task {} has ended already: {status}", record.id);
-            Err(Failure::new(Exit::Failed, "already_ended", message)
-                .next(local.command("result", record.id.as_str())))
+            let id = record.id.as_str();
+            Err(already_ended(id, project::status(&record, View::D3)).next(local.command("result", id)))
         }
         Cancellation::NotFound => {
             let message = format!("task {} has been forgotten", record.id);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul::proto::model::{CallToolResult, Task};
+use longhaul::proto::model::{CallToolResult, Task, TaskStatus};
 use longhaul::store::{Outcome as Ended, Record, TaskId};
 use longhaul::tasks::project::{self, View};
 use serde_json::json;
@@ -183,7 +183,7 @@ pub(super) fn ended(record: &Record) -> Option<Outcome<CallToolResult>> {
     Some(answer.map_err(|error| Failure::from(&error)))
 }
 
-/// What is said of a task that was cancelled.
-pub(super) fn cancelled_event(id: &str) -> serde_json::Value {
-    json!({ "taskId": id, "status": "cancelled" })
+/// What is said of a task when it was to be cancelled.
+pub(super) fn status_event(id: &str, status: TaskStatus) -> serde_json::Value {
+    json!({ "taskId": id, "status": status.as_str() })
 }
