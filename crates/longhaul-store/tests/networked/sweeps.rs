@@ -61,7 +61,7 @@ pub(crate) async fn tasks_that_cannot_be_ended_keep_no_other_from_its_end<R: Rig
         // What they come to may be nothing.
         expired.extend(store.sweep(AT_A_TIME).await.map_or_else(|_| Vec::new(), |swept| swept.expired));
     }
-    assert_eq!(expired, [last.id.clone()]);
+    assert_eq!(expired, std::slice::from_ref(&last.id));
     let child = TaskId::new("child0").unwrap();
     assert!(!store.get(Scope::Operator, &child).await.unwrap().is_some_and(|child| child.is_terminal()));
 }

@@ -10,7 +10,7 @@ struct Others(Arc<Mutex<Vec<(Seen, News)>>>);
 
 impl Others {
     fn note(&self, seen: Seen, news: &News) {
-        self.0.lock().unwrap().push((seen, news.clone()));
+        self.0.lock().expect("nobody panics with it").push((seen, news.clone()));
     }
 }
 
