@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longhaul::store::{Scope, StoreError, TaskId, TaskStore};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::client::Http;
@@ -76,7 +77,7 @@ impl Ending {
             _ if kept.known.over => {}
             Some(handle) => self.cancel(key, handle).await?,
             // Whoever is starting it is told as well, and learns what there is to cancel.
-            None if kept.known.age() < self.job.start_within + STARTING => return Ok(()),
+            None if self.ledger.age(&kept.known) < self.job.start_within + STARTING => return Ok(()),
             None => tracing::warn!(
                 task = %key,
                 job = self.job.name,
@@ -153,30 +154,49 @@ pub async fn keep_tidy(jobs: Jobs, every: Duration) {
 }
 
 async fn tidy(jobs: &Jobs) -> Result<(), StoreError> {
-    let (ledger, jobs, store) = (jobs.ledger(), jobs.now(), jobs.store());
-    if jobs.is_empty() {
+    let ledger = jobs.ledger();
+    if jobs.now().is_empty() {
         return Ok(());
     }
     let mut after: Option<String> = None;
     loop {
         let keys = ledger.keys(after.as_deref()).await?;
+        let mut looks = JoinSet::new();
         for key in keys.iter().filter_map(|key| TaskId::new(key.as_str()).ok()) {
-            let Some(kept) = ledger.find(&key).await? else { continue };
-            let job = jobs.iter().find(|job| job.job().name == kept.known.tool);
-            // Of an older release's only the task says which tool it was.
-            let job = match (job, kept.known.tool.as_str()) {
-                (None, "") => tool_of(store, &key, &jobs).await?,
-                (job, _) => job,
-            };
-            if let Some(job) = job {
-                job.ending().end_if_over(&key).await;
+            // Some at a time: an API that does not answer keeps those of no other waiting.
+            if looks.len() >= AT_A_TIME {
+                looks.join_next().await;
             }
+            let jobs = jobs.clone();
+            looks.spawn(async move {
+                // What is damaged keeps no other from its end.
+                if let Err(error) = end_what_is_over(&jobs, &key).await {
+                    tracing::warn!(task = %key, %error, "whether a job is over cannot be told");
+                }
+            });
         }
+        looks.join_all().await;
         match keys.into_iter().next_back() {
             Some(last) => after = Some(last),
             None => return Ok(()),
         }
     }
+}
+
+/// Ends this job, if its call is over and it is one of these.
+async fn end_what_is_over(jobs: &Jobs, key: &TaskId) -> Result<(), StoreError> {
+    let Some(kept) = jobs.ledger().find(key).await? else { return Ok(()) };
+    let all = jobs.now();
+    let job = all.iter().find(|job| job.job().name == kept.known.tool);
+    // Of an older release's only the task says which tool it was.
+    let job = match (job, kept.known.tool.as_str()) {
+        (None, "") => tool_of(jobs.store(), key, &all).await?,
+        (job, _) => job,
+    };
+    if let Some(job) = job {
+        job.ending().end_if_over(key).await;
+    }
+    Ok(())
 }
 
 async fn tool_of<'j>(
@@ -190,5 +210,7 @@ async fn tool_of<'j>(
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How many jobs are looked at side by side.
+const AT_A_TIME: usize = 16;
 /// How long a start is given beyond the time it is tried for.
 const STARTING: Duration = Duration::from_secs(15 * 60);

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
 use super::client::{Answer, Http, Trouble};
-use super::ledger::{Handle, Kept, Known, Ledger, now};
+use super::ledger::{Handle, Kept, Known, Ledger};
 use super::outcome::{self, Facts, text_at};
 use super::patience::{FIRST_LOOK, FIRST_PAUSE, LONGEST_PAUSE, Patience};
 use crate::config::{BoundRequest, HttpJob, Meaning, Place, format_duration};
@@ -106,7 +106,7 @@ impl Follower {
                     return Ok(Begun::Ended(Outcome::lost(text)));
                 }
                 self.forget(&kept).await;
-                return Ok(Begun::Ended(outcome::failed(text, &facts(&kept.known, "", None))));
+                return Ok(Begun::Ended(outcome::failed(text, &self.facts(&kept.known, "", None))));
             }
             let wait = not_before(wait, pause);
             self.say(&format!(
@@ -208,20 +208,20 @@ impl Follower {
                         }
                         Meaning::Done => return self.done(handle, kept, status).await,
                         Meaning::Failed => {
-                            let facts = facts(&kept.known, &handle.id, Some(&status.state));
+                            let facts = self.facts(&kept.known, &handle.id, Some(&status.state));
                             let failed =
                                 outcome::failed(outcome::reason(&job, &status.body, &status.state), &facts);
                             return self.over(kept, failed).await;
                         }
                     }
                 }
-                Seen::Gone(said) => match patience.lose(now(), job.gone_after) {
+                Seen::Gone(said) => match patience.lose(self.ledger.now(), job.gone_after) {
                     true => {
                         let text = format!(
                             "{} is gone: the API no longer knows the job {} ({said})",
                             job.name, handle.id
                         );
-                        let facts = facts(&kept.known, &handle.id, None);
+                        let facts = self.facts(&kept.known, &handle.id, None);
                         return self.over(kept, outcome::failed(text, &facts)).await;
                     }
                     false => job.every(),
@@ -229,7 +229,7 @@ impl Follower {
                 Seen::Unusable(problem) => match patience.misread() {
                     true => {
                         let text = format!("{} cannot be followed: {problem}", job.name);
-                        return Ok(outcome::failed(text, &facts(&kept.known, &handle.id, None)));
+                        return Ok(outcome::failed(text, &self.facts(&kept.known, &handle.id, None)));
                     }
                     false => job.every(),
                 },
@@ -351,7 +351,7 @@ impl Follower {
     /// The job has ended well: what did it come to?
     async fn done(&mut self, handle: &Handle, kept: Kept, status: Status) -> Followed<Outcome> {
         let job = Arc::clone(&self.job);
-        let facts = facts(&kept.known, &handle.id, Some(&status.state));
+        let facts = self.facts(&kept.known, &handle.id, Some(&status.state));
         let outcome = match job.result_request(&handle.id) {
             Ok(None) => at_result(&job, &status.body, &facts),
             Ok(Some(request)) => match self.fetch(&request, &kept.known).await? {
@@ -385,7 +385,7 @@ impl Follower {
                         not_before(after, patience.back_off(self.job.every()))
                     }
                     // It may come a moment after the state says so.
-                    _ if !patience.lose(now(), self.job.gone_after) => self.job.every(),
+                    _ if !patience.lose(self.ledger.now(), self.job.gone_after) => self.job.every(),
                     _ => return Ok(Err(Failed::Unusable(said(&answer)))),
                 },
             };
@@ -402,6 +402,11 @@ impl Follower {
         Ok(outcome)
     }
 
+    fn facts<'f>(&self, known: &Known, job_id: &'f str, state: Option<&'f str>) -> Facts<'f> {
+        let age = self.ledger.age(known).as_millis();
+        Facts { job_id, state, duration_ms: u64::try_from(age).unwrap_or(u64::MAX) }
+    }
+
     /// Waits; the outcome of a job whose time is up by then, or is up meanwhile.
     async fn wait(&mut self, wait: Duration, known: &Known) -> Followed<Option<Outcome>> {
         let until_then = self.left(known).map_or(wait, |left| wait.min(left));
@@ -409,21 +414,21 @@ impl Follower {
             () = sleep(until_then) => {}
             () = stopped(&mut self.stop) => return Err(Stopped),
         }
-        match self.job.timeout.filter(|timeout| known.age() >= *timeout) {
+        match self.job.timeout.filter(|timeout| self.ledger.age(known) >= *timeout) {
             None => Ok(None),
             Some(timeout) => {
                 let id = known.job.as_ref().map_or("", |handle| handle.id.as_str());
                 let timeout = format_duration(timeout);
                 let text =
                     format!("{} ran longer than its timeout of {timeout} and is cancelled", self.job.name);
-                Ok(Some(outcome::failed(text, &facts(known, id, None))))
+                Ok(Some(outcome::failed(text, &self.facts(known, id, None))))
             }
         }
     }
 
     /// How long it may run on, where it may not as long as it takes.
     fn left(&self, known: &Known) -> Option<Duration> {
-        self.job.timeout.map(|timeout| timeout.saturating_sub(known.age()))
+        self.job.timeout.map(|timeout| timeout.saturating_sub(self.ledger.age(known)))
     }
 
     async fn send(&self, request: &BoundRequest, starts: bool) -> Result<Answer, Trouble> {
@@ -556,10 +561,6 @@ fn at_result(job: &HttpJob, value: &Value, facts: &Facts<'_>) -> Outcome {
 /// The body of a result: JSON, or else text.
 fn value_of(answer: &Answer) -> Value {
     answer.json().unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&answer.body).into_owned()))
-}
-
-fn facts<'f>(known: &Known, job_id: &'f str, state: Option<&'f str>) -> Facts<'f> {
-    Facts { job_id, state, duration_ms: u64::try_from(known.age().as_millis()).unwrap_or(u64::MAX) }
 }
 
 /// A start of which nobody knows what came of it, and that must not be sent again.

@@ -24,7 +24,7 @@ struct Inner {
 impl Jobs {
     /// None yet. What is known of theirs is kept in `registry`, which is of the same store as their tasks, as `tokens` are.
     pub fn new(registry: Arc<dyn Registry>, store: Arc<dyn TaskStore>, tokens: Tokens) -> Self {
-        let (ledger, all) = (Ledger::new(registry), RwLock::default());
+        let (ledger, all) = (Ledger::new(registry, Arc::clone(&store)), RwLock::default());
         Self(Arc::new(Inner { http: OnceLock::new(), ledger, store, tokens, all }))
     }
 

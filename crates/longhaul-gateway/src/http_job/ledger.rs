@@ -5,21 +5,24 @@
 //! cancel is learnt after that.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use longhaul::store::{EntryKey, Holder, Registry, StoreError, Swap, TaskId, Value, Version};
+use longhaul::store::{EntryKey, Holder, Registry, StoreError, Swap, TaskId, TaskStore, Value, Version};
 use serde::{Deserialize, Serialize};
 
 use super::patience::Patience;
 
-/// What is known of the jobs of one store.
+/// What is known of the jobs of one store, by that store's time: what the date is on a node matters to no job.
 #[derive(Clone, Debug)]
-pub struct Ledger(Arc<dyn Registry>);
+pub struct Ledger {
+    registry: Arc<dyn Registry>,
+    store: Arc<dyn TaskStore>,
+}
 
 /// What is known of one job.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct Known {
-    /// When it was begun, in milliseconds since 1970.
+    /// When it was begun by the store's time, in milliseconds since 1970.
     pub(super) begun_at: u64,
     /// The name of its tool; nothing where an older release has begun it.
     #[serde(default)]
@@ -70,9 +73,9 @@ pub(super) struct Kept {
 }
 
 impl Known {
-    fn now(tool: &str, token: Option<String>) -> Self {
+    fn begun(begun_at: u64, tool: &str, token: Option<String>) -> Self {
         Self {
-            begun_at: now(),
+            begun_at,
             tool: tool.to_owned(),
             job: None,
             over: false,
@@ -99,24 +102,29 @@ impl Known {
     pub(super) fn is_unheard(&self) -> bool {
         self.called.is_some() && !self.patience.has_called()
     }
-
-    /// How long ago it was begun.
-    pub(super) fn age(&self) -> Duration {
-        Duration::from_millis(now().saturating_sub(self.begun_at))
-    }
 }
 
 impl Ledger {
-    /// That of the store with this registry.
+    /// That of this store, whose registry it is.
     #[must_use]
-    pub fn new(registry: Arc<dyn Registry>) -> Self {
-        Self(registry)
+    pub fn new(registry: Arc<dyn Registry>, store: Arc<dyn TaskStore>) -> Self {
+        Self { registry, store }
+    }
+
+    /// The store's time, in milliseconds since 1970.
+    pub(super) fn now(&self) -> u64 {
+        u64::try_from(self.store.now().unix_ms()).unwrap_or(0)
+    }
+
+    /// How long ago a job was begun.
+    pub(super) fn age(&self, known: &Known) -> Duration {
+        Duration::from_millis(self.now().saturating_sub(known.begun_at))
     }
 
     /// What is known of a job.
     pub(super) async fn find(&self, key: &TaskId) -> Result<Option<Kept>, StoreError> {
-        let entry = self.0.entry(name(key)).await?;
-        Ok(entry.map(|entry| Kept { known: read(&entry.value), version: entry.version }))
+        let entry = self.registry.entry(name(key)).await?;
+        Ok(entry.map(|entry| Kept { known: self.read(&entry.value), version: entry.version }))
     }
 
     /// Notes that a job is about to be started, or gives what is known of it already: whether it is new.
@@ -130,17 +138,18 @@ impl Ledger {
         token: Option<String>,
     ) -> Result<(Kept, bool), StoreError> {
         loop {
-            let known = Known::now(tool, token.clone());
+            let known = Known::begun(self.now(), tool, token.clone());
             let bytes = write(&known);
-            match self.0.compare_and_set(name(key), None, Some(Value::for_ever(&bytes))).await? {
+            match self.registry.compare_and_set(name(key), None, Some(Value::for_ever(&bytes))).await? {
                 Swap::Done(Some(entry)) => return Ok((Kept { known, version: entry.version }, true)),
                 Swap::Found(Some(entry)) => {
-                    let known = read(&entry.value);
+                    let known = self.read(&entry.value);
                     if known.job.is_some() {
                         return Ok((Kept { known, version: entry.version }, false));
                     }
                     let again = Value::for_ever(&entry.value);
-                    let swap = self.0.compare_and_set(name(key), Some(entry.version), Some(again)).await?;
+                    let swap =
+                        self.registry.compare_and_set(name(key), Some(entry.version), Some(again)).await?;
                     if let Swap::Done(Some(entry)) = swap {
                         return Ok((Kept { known, version: entry.version }, false));
                     }
@@ -166,10 +175,10 @@ impl Ledger {
             let bytes = write(&known);
             // What is over is removed with the end of its task; this is for when nobody comes to do so.
             let value = if known.over { Value::lasting(&bytes, OVER) } else { Value::for_ever(&bytes) };
-            match self.0.compare_and_set(name(key), Some(version), Some(value)).await? {
+            match self.registry.compare_and_set(name(key), Some(version), Some(value)).await? {
                 Swap::Done(Some(entry)) => return Ok(Some(Kept { known, version: entry.version })),
                 Swap::Found(Some(entry)) => {
-                    let found = read(&entry.value);
+                    let found = self.read(&entry.value);
                     (known, version) = (known.with(&found), entry.version);
                     if known == found {
                         return Ok(Some(Kept { known, version }));
@@ -190,7 +199,7 @@ impl Ledger {
             }
             let bytes = write(&Known { called: Some(called.clone()), ..known });
             let value = Value::for_ever(&bytes);
-            if self.0.compare_and_set(name(key), Some(kept.version), Some(value)).await?.is_done() {
+            if self.registry.compare_and_set(name(key), Some(kept.version), Some(value)).await?.is_done() {
                 return Ok(true);
             }
         }
@@ -198,12 +207,20 @@ impl Ledger {
 
     /// The tasks whose jobs it knows, after this one: some, and none only at the end.
     pub(super) async fn keys(&self, after: Option<&str>) -> Result<Vec<String>, StoreError> {
-        self.0.names(Holder::Server, KIND, after, EntryKey::LONGEST_NAMES).await
+        self.registry.names(Holder::Server, KIND, after, EntryKey::LONGEST_NAMES).await
+    }
+
+    /// One that cannot be read is of a later release: it has begun, and that is all there is to say.
+    fn read(&self, bytes: &[u8]) -> Known {
+        serde_json::from_slice(bytes).unwrap_or_else(|error| {
+            tracing::warn!(%error, "what is known of a job cannot be read");
+            Known::begun(self.now(), "", None)
+        })
     }
 
     /// Forgets a job, if it is as it was seen.
     pub(super) async fn forget(&self, key: &TaskId, kept: &Kept) -> Result<(), StoreError> {
-        self.0.compare_and_set(name(key), Some(kept.version), None).await.map(|_| ())
+        self.registry.compare_and_set(name(key), Some(kept.version), None).await.map(|_| ())
     }
 }
 
@@ -215,35 +232,32 @@ fn write(known: &Known) -> Vec<u8> {
     serde_json::to_vec(known).expect("texts and numbers are JSON")
 }
 
-/// One that cannot be read is of a later release: it has begun, and that is all there is to say.
-fn read(bytes: &[u8]) -> Known {
-    serde_json::from_slice(bytes).unwrap_or_else(|error| {
-        tracing::warn!(%error, "what is known of a job cannot be read");
-        Known::now("", None)
-    })
-}
-
-/// The time that nodes share, in milliseconds since 1970.
-pub(super) fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
-}
-
 const KIND: &str = "http-job";
 const OVER: Duration = Duration::from_secs(30 * 24 * 3600);
 
 #[cfg(test)]
 mod tests {
-    use longhaul::store::Memory;
+    use longhaul::store::{Memory, Settings, StepClock, Time};
 
     use super::*;
 
     fn ledger() -> (Ledger, TaskId) {
-        (Ledger::new(Arc::new(Memory::new())), TaskId::new("task-1").unwrap())
+        let store = Arc::new(Memory::new());
+        (Ledger::new(store.clone(), store), TaskId::new("task-1").unwrap())
     }
 
     fn handle(id: &str) -> Option<Handle> {
         Some(Handle { id: id.to_owned(), status_url: None })
+    }
+
+    #[tokio::test]
+    async fn how_old_a_job_is_goes_by_the_time_of_the_store() {
+        let clock = StepClock::at(Time::from_unix_ms(1_000_000));
+        let store = Arc::new(Memory::with(Settings::default(), Arc::new(clock.clone())));
+        let ledger = Ledger::new(store.clone(), store);
+        let (begun, _) = ledger.begin(&TaskId::new("task-1").unwrap(), "render", None).await.unwrap();
+        clock.advance(Duration::from_secs(90));
+        assert_eq!(ledger.age(&begun.known), Duration::from_secs(90));
     }
 
     #[tokio::test]
