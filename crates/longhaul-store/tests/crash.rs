@@ -57,6 +57,10 @@ async fn write_everything(store: &Sqlite) {
     awaited.orphan = Some(OrphanRule::default());
     store.create(awaited).await.unwrap();
     store.came_back(Scope::Operator, &id("awaited")).await.unwrap();
+    let aside = store.create(task("put-aside")).await.unwrap().into_record();
+    let park = Park::new(vec![], Some(store.now().after(Duration::from_secs(3600))));
+    store.write(&aside.id, aside.epoch, Batch::new().with_park(park)).await.unwrap();
+    assert!(store.make_due(&aside.id).await.unwrap());
     let mut brief = task("forgotten-at-once");
     brief.retention = Retention::AfterTerminal(Duration::ZERO);
     let brief = store.create(brief).await.unwrap().into_record();
@@ -80,6 +84,7 @@ fn expect(point: &str, rows: &[(&str, Option<Record>)]) {
     let find = |name| rows.iter().find(|(row, _)| *row == name).and_then(|(_, record)| record.as_ref());
     let (worked_on, queued, asking) = (find("worked-on"), find("queued"), find("asking"));
     let (cancelled, awaited, forgotten) = (find("cancelled"), find("awaited"), find("forgotten-at-once"));
+    let aside = find("put-aside");
     let is_running =
         |record: Option<&Record>| record.is_some_and(|record| matches!(record.phase, Phase::Running { .. }));
     let is_queued =
@@ -113,6 +118,8 @@ fn expect(point: &str, rows: &[(&str, Option<Record>)]) {
         ),
         ("store.came_back.before", awaited.is_some_and(|record| record.came_back_at.is_none())),
         ("store.came_back.after", awaited.is_some_and(|record| record.came_back_at.is_some())),
+        ("store.make_due.before", aside.is_some_and(|record| matches!(record.phase, Phase::Parked { .. }))),
+        ("store.make_due.after", is_queued(aside)),
         // Forgotten or not, nobody sees what has had its time.
         ("store.sweep.before", forgotten.is_none() && cancelled.is_some()),
         ("store.sweep.after", forgotten.is_none() && cancelled.is_some()),
@@ -143,7 +150,9 @@ async fn all_of_a_write_is_found_again_or_nothing() {
 
         let store = Arc::new(open(&path));
         let mut rows = Vec::new();
-        for name in ["worked-on", "queued", "asking", "cancelled", "awaited", "forgotten-at-once"] {
+        for name in
+            ["worked-on", "queued", "asking", "cancelled", "awaited", "put-aside", "forgotten-at-once"]
+        {
             rows.push((name, store.get(Scope::Operator, &id(name)).await.unwrap()));
         }
         expect(point, &rows);

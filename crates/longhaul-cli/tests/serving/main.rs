@@ -319,7 +319,8 @@ fn what_became_of_a_task_is_shown_and_what_was_changed_is_found() {
     };
     let told_of_it = told(&["--task", &id]);
     let words: Vec<_> = told_of_it.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
-    assert_eq!(words, ["created", "cancelled"], "{told_of_it}");
+    // Whoever cancels a task at a server looks how it ended, which is noted a moment later.
+    assert!(words.starts_with(&["created", "cancelled"]), "{told_of_it}");
     let (code, out, err) = run(at, &["tasks", "cancel", &id, "--url", server.url(), "--json"]);
     assert!(code == 0 && out.contains("\"status\":\"cancelled\""), "it is what was asked for: {out}{err}");
     assert!(told_of_it.contains("tool=work") && told_of_it.contains("by=anonymous"), "{told_of_it}");

@@ -468,7 +468,7 @@ impl TaskStore for Memory {
             let settings = &this.shared.settings;
             let mut swept = Swept::default();
             let due = table.due(now, limit);
-            swept.is_full = due.len() == limit;
+            swept.is_full = !due.is_empty() && due.len() == limit;
             for id in due {
                 let Some(mut record) = table.find(&id).cloned() else {
                     table.remove(&id);

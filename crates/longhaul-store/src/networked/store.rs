@@ -203,7 +203,7 @@ where
             due.retain(|id| !alone.contains_key(id));
             due.truncate(limit);
             let (mut swept, mut failure) = (Swept::default(), None);
-            swept.is_full = due.len() == limit;
+            swept.is_full = !due.is_empty() && due.len() == limit;
             // What a task carries may be large, so they come a few at a time.
             let mut next: Vec<&[TaskId]> = due.rchunks(SWEPT).collect();
             while let Some(some) = next.pop() {

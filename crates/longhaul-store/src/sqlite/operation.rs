@@ -245,7 +245,7 @@ pub(super) fn erase(tx: &mut Tx<'_>, scope: Scope<'_>, id: &TaskId) -> Result<Er
 pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> {
     let mut swept = Swept::default();
     let due = due(tx, limit)?;
-    swept.is_full = due.len() == limit;
+    swept.is_full = !due.is_empty() && due.len() == limit;
     for (place, id, owner) in due {
         if place.is_tombstone() {
             tx.remove(place.ord, &owner)?;

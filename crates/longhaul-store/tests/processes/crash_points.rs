@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use longhaul_store::{Scope, Sqlite, TaskId, TaskStore, crash_point::POINTS};
+use longhaul_store::{Phase, Scope, Sqlite, TaskId, TaskStore, crash_point::POINTS};
 
 use super::{contents, node::Node};
 
@@ -24,6 +24,9 @@ const ORDERS: &[(&str, &str)] = &[
     ("answer", "answer q"),
     ("create@5", "create-awaited w"),
     ("came_back", "come-back w"),
+    ("create@6", "create p"),
+    ("write@3", "put-aside p 1"),
+    ("make_due", "make-due p"),
 ];
 
 /// K20 of `conformance/REQUIREMENTS.md`.
@@ -111,19 +114,22 @@ fn run(path: &Path, point: &str) -> usize {
     ORDERS.len()
 }
 
-/// What can be seen of the five tasks: attempt, epoch, whether it ended, message or that somebody came back.
+/// What can be seen of the six tasks: attempt, epoch, whether it ended, message or that somebody came back, or that it was put
+/// aside.
 type Facts = Vec<Option<(u32, u64, bool, Option<String>)>>;
 
 async fn facts(path: &Path) -> Facts {
     let store = Sqlite::open(path).expect("it opens");
     let mut facts = Vec::new();
-    for id in ["t", "c", "e", "q", "w"] {
+    for id in ["t", "c", "e", "q", "w", "p"] {
         let found = store.get(Scope::Operator, &TaskId::new(id).unwrap()).await.expect("it can be read");
         facts.push(found.map(|task| {
             let message = task.status_message.as_deref().map(str::to_owned);
             let message =
                 message.or_else(|| task.questions.first().map(|question| question.request.to_string()));
             let message = message.or_else(|| task.came_back_at.map(|_| "came back".to_owned()));
+            let is_aside = matches!(task.phase, Phase::Parked { .. });
+            let message = message.or_else(|| is_aside.then(|| "put aside".to_owned()));
             (task.attempt, task.epoch.get(), task.is_terminal(), message)
         }));
     }
@@ -165,5 +171,11 @@ fn expected(happened: usize) -> Facts {
         15 => Some((1, 1, false, None)),
         _ => Some((1, 1, false, Some("came back".to_owned()))),
     };
-    vec![t, c, e, q, w]
+    let p = match happened {
+        0..17 => None,
+        17 => Some((1, 1, false, None)),
+        18 => Some((0, 2, false, Some("put aside".to_owned()))),
+        _ => Some((0, 2, false, None)),
+    };
+    vec![t, c, e, q, w, p]
 }

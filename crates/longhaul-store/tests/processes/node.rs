@@ -172,6 +172,12 @@ async fn obey(store: &Arc<Sqlite>, words: &[&str]) -> String {
             let batch = Batch::new().with_step(step).with_park(Park::new(vec!["q".into()], None));
             show(store.write(&name(id), epoch(at), batch).await.map(|_| "asked"))
         }
+        ["put-aside", id, at] => {
+            let park = Park::new(vec![], Some(store.now().after(Duration::from_secs(3600))));
+            let written = store.write(&name(id), epoch(at), Batch::new().with_park(park)).await;
+            show(written.map(|_| "put aside"))
+        }
+        ["make-due", id] => show(store.make_due(&name(id)).await),
         ["answer", id] => {
             let reply = Reply::new("q", Json::parse("\"so\"").unwrap());
             let answered = store.answer(Scope::Operator, &name(id), &[reply]).await;
