@@ -290,8 +290,8 @@ pub(super) async fn keep_recovering(inner: Arc<Inner>) {
                 "time has passed in which this process stood still: tasks of others are left to them for now"
             );
             inner.renew_now.notify_one();
+            // However long that takes, it looks then: a machine on which every pause is too long is no reason never to.
             inner.environment.sleep(inner.pace.recover_every * LOOKS_LEFT_OUT).await;
-            continue;
         }
         if let Err(error) = recover(&inner).await {
             tracing::warn!(%error, "could not look for tasks to take up");

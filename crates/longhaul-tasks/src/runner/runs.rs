@@ -346,6 +346,7 @@ pub(super) async fn renew_leases(inner: Arc<Inner>) {
     let mut pause = inner.pace.renew_every;
     loop {
         tokio::select! {
+            biased;
             () = inner.environment.sleep(pause) => {}
             () = inner.renew_now.notified() => {}
         }
