@@ -133,6 +133,18 @@ fn say(answer: impl Display) {
     out.flush().unwrap();
 }
 
+/// Puts a task aside for an hour.
+fn in_an_hour(now: Time) -> Batch {
+    Batch::new().with_park(Park::new(vec![], Some(now.after(Duration::from_secs(3600)))))
+}
+
+/// Asks, and puts the task aside until that is answered.
+fn question() -> Batch {
+    let question = Question::new("q", Json::parse("\"how?\"").unwrap());
+    let step = Step::new("ask", Fingerprint::new([1; 16]), StepState::Asked(question));
+    Batch::new().with_step(step).with_park(Park::new(vec!["q".into()], None))
+}
+
 async fn obey(store: &Arc<Sqlite>, words: &[&str]) -> String {
     let epoch = |text: &str| Epoch::new(text.parse().unwrap());
     match words {
@@ -166,16 +178,10 @@ async fn obey(store: &Arc<Sqlite>, words: &[&str]) -> String {
             let report = Batch::new().with_status_message(*message);
             show(store.write(&name(id), epoch(at), report).await.map(|_| "written"))
         }
-        ["ask", id, at] => {
-            let question = Question::new("q", Json::parse("\"how?\"").unwrap());
-            let step = Step::new("ask", Fingerprint::new([1; 16]), StepState::Asked(question));
-            let batch = Batch::new().with_step(step).with_park(Park::new(vec!["q".into()], None));
-            show(store.write(&name(id), epoch(at), batch).await.map(|_| "asked"))
-        }
+        ["ask", id, at] => show(store.write(&name(id), epoch(at), question()).await.map(|_| "asked")),
         ["put-aside", id, at] => {
-            let park = Park::new(vec![], Some(store.now().after(Duration::from_secs(3600))));
-            let written = store.write(&name(id), epoch(at), Batch::new().with_park(park)).await;
-            show(written.map(|_| "put aside"))
+            let batch = in_an_hour(store.now());
+            show(store.write(&name(id), epoch(at), batch).await.map(|_| "put aside"))
         }
         ["make-due", id] => show(store.make_due(&name(id)).await),
         ["answer", id] => {
