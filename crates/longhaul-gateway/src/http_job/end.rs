@@ -175,7 +175,8 @@ async fn tidy(jobs: &Jobs) -> Result<(), StoreError> {
                 }
             });
         }
-        looks.join_all().await;
+        // One that panics has been told of by its thread, and ends nobody else's.
+        while looks.join_next().await.is_some() {}
         match keys.into_iter().next_back() {
             Some(last) => after = Some(last),
             None => return Ok(()),
