@@ -25,7 +25,7 @@ impl Flushed {
     /// What the file says; nothing if it does not say it in full.
     pub(super) fn read(file: &File) -> io::Result<Option<Self>> {
         let mut bytes = [0; LENGTH];
-        match read_first(file, &mut bytes) {
+        match read_at(file, &mut bytes, 0) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
             read => read?,
         }
@@ -51,16 +51,22 @@ impl Flushed {
     }
 }
 
-/// Reads the first bytes of a file, wherever it stands.
+/// Reads bytes of a file from there on, wherever it stands.
 #[cfg(unix)]
-pub(super) fn read_first(file: &File, bytes: &mut [u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, bytes, 0)
+pub(super) fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, at)
 }
 
-#[cfg(not(unix))]
-pub(super) fn read_first(mut file: &File, bytes: &mut [u8]) -> io::Result<()> {
-    io::Seek::rewind(&mut file)?;
-    io::Read::read_exact(&mut file, bytes)
+#[cfg(windows)]
+pub(super) fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
+    let mut read = 0;
+    while read < bytes.len() {
+        match std::os::windows::fs::FileExt::seek_read(file, &mut bytes[read..], at + read as u64)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            more => read += more,
+        }
+    }
+    Ok(())
 }
 
 #[cfg(unix)]

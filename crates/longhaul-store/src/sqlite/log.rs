@@ -15,7 +15,7 @@ use std::{
 
 use super::{
     fault::{corrupt, io_error},
-    flushed::{Flushed, read_first},
+    flushed::{Flushed, read_at},
     writer_lock::beside,
 };
 use crate::StoreError;
@@ -94,7 +94,7 @@ fn damaged(mut log: impl Read, flushed: Option<Flushed>) -> io::Result<Option<Da
     if Sum::default().over(order, &header[..24]) != Sum::read(&header[24..]) {
         return Ok(Some(Damage::Header));
     }
-    let page = word(&header, 8) as usize;
+    let page = word(&header, PAGE_SIZE) as usize;
     if !(512..=65_536).contains(&page) {
         return Ok(Some(Damage::Header));
     }
@@ -133,9 +133,25 @@ fn damaged(mut log: impl Read, flushed: Option<Flushed>) -> io::Result<Option<Da
 /// The salts of the round of this log, which its header bears.
 pub(super) fn salts(log: &File) -> io::Result<[u8; 8]> {
     let (mut header, mut salts) = ([0; HEADER], [0; 8]);
-    read_first(log, &mut header)?;
+    read_at(log, &mut header, 0)?;
     salts.copy_from_slice(&header[SALTS]);
     Ok(salts)
+}
+
+/// Whether nothing follows on this end of the log: it is in the same round still, and what lies behind the end, if anything
+/// does, is of an earlier one. Who commits writes to the log first.
+pub(super) fn ends_at(log: &File, end: Flushed) -> io::Result<bool> {
+    let mut header = [0; HEADER];
+    read_at(log, &mut header, 0)?;
+    if header[SALTS] != end.salts {
+        return Ok(false);
+    }
+    let frame = FRAME_HEADER as u64 + u64::from(word(&header, PAGE_SIZE));
+    let mut behind = [0; FRAME_HEADER];
+    match read_at(log, &mut behind, HEADER as u64 + end.frames * frame) {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(true),
+        read => read.map(|()| behind[8..16] != end.salts),
+    }
 }
 
 /// What the next frame is held against.
@@ -188,6 +204,9 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
 
 /// Bytes of the log's header.
 const HEADER: usize = 32;
+
+/// Where in it is said how large a page is.
+const PAGE_SIZE: usize = 8;
 
 /// Where in it the salts are.
 const SALTS: Range<usize> = 16..24;
@@ -253,6 +272,35 @@ mod tests {
                 assert_eq!(found(&earlier, frame, stale.clone(), None), damage, "{stale:?} of {frame}");
             }
         }
+    }
+
+    #[test]
+    fn what_follows_on_an_end_shows() {
+        let mut file = tempfile::tempfile().unwrap();
+        let mut ends_at = |bytes: &[u8], round: u8, frames: u64| {
+            file.set_len(0).unwrap();
+            io::Seek::rewind(&mut file).unwrap();
+            io::Write::write_all(&mut file, bytes).unwrap();
+            ends_at(&file, Flushed { salts: [round; 8], frames }).ok()
+        };
+        let (old, new) = (log(1, &[true; 3]), log(2, &[true]));
+        assert_eq!(
+            (ends_at(&old, 1, 3), ends_at(&old, 1, 2), ends_at(&old, 2, 3)),
+            (Some(true), Some(false), Some(false))
+        );
+        // Another round is written over the one before.
+        let over = [&new[..], &old[new.len()..]].concat();
+        assert_eq!(
+            (ends_at(&over, 2, 1), ends_at(&over, 2, 0), ends_at(&over, 1, 3)),
+            (Some(true), Some(false), Some(false))
+        );
+        // A frame begins with its header.
+        assert_eq!(ends_at(&old[..HEADER + 2 * FRAME + FRAME_HEADER], 1, 2), Some(false));
+        assert_eq!(
+            (ends_at(&[], 1, 0), ends_at(&old[..HEADER - 1], 1, 0)),
+            (None, None),
+            "no log yet, or no longer"
+        );
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Opening a store: the file, its format, this node's place in it.
 
 use std::{
-    cell::OnceCell,
     fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -22,6 +21,7 @@ use super::{
     log,
     presence::Presence,
     read::{self, Readers},
+    recent::Recent,
     schema::{self, Found},
     tx::Site,
     watcher,
@@ -122,6 +122,7 @@ impl SqliteOptions {
         let clock = StoreClock::resume(self.clock, mark);
         let site = Arc::new(Site {
             file: Anchor::of(&path)?,
+            recent: Recent::new(&path),
             path,
             is_still: false,
             settings: self.settings,
@@ -131,8 +132,7 @@ impl SqliteOptions {
         });
         let (jobs, queue) = mpsc::channel(self.queue.max(1));
         let (patience, longest_group) = (self.patience, LONGEST_GROUP);
-        let log = OnceCell::new();
-        let writer = Writer { site: site.clone(), conn, log, turn, patience, longest_group };
+        let writer = Writer { site: site.clone(), conn, turn, patience, longest_group };
         let started = |error| io_error(&site.path, "starting a thread", error);
         let writer = thread::Builder::new()
             .name("longhaul-store-write".to_owned())
@@ -215,6 +215,7 @@ impl SqliteOptions {
         let presence = Presence::of_reader(beside(&path, ".nodes"))?;
         let site = Arc::new(Site {
             file: Anchor::of(&path)?,
+            recent: Recent::new(&path),
             path,
             is_still,
             settings: self.settings,

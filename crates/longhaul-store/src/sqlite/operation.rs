@@ -81,7 +81,7 @@ pub(super) fn renew(tx: &mut Tx<'_>, held: &[(TaskId, Epoch)]) -> Result<Vec<Tas
         match renewed {
             Ok((place, record)) => {
                 if let Some(lease) = record.lease() {
-                    tx.update_lease(place.ord, lease.until)?;
+                    tx.update_lease(place.ord, id, lease.until)?;
                 }
             }
             Err(error) if error.is_fenced() => fenced.push(id.clone()),

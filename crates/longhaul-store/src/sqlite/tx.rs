@@ -12,6 +12,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 use super::{
     anchor::Anchor,
     fault::{corrupt, sqlite_error},
+    recent::{Changing, Recent},
     sql,
 };
 use crate::{
@@ -34,6 +35,7 @@ pub(super) struct Site {
     /// Whoever watches has been told of every change up to this one. The writer holds it while it commits, so that
     /// its own changes never look like another process's.
     pub(super) told: Mutex<u64>,
+    pub(super) recent: Recent,
 }
 
 impl Site {
@@ -55,6 +57,8 @@ pub(super) struct Tx<'a> {
     inserting: Option<CachedStatement<'a>>,
     /// The tasks changed so far, and each change's number.
     changes: Vec<(TaskId, u64)>,
+    /// The tasks whose rows are others than before, whoever can see that; those that are new aside.
+    touched: Vec<TaskId>,
     /// How many statements have written something, so that there is anything to commit.
     writes: u64,
 }
@@ -139,7 +143,7 @@ impl<'a> Tx<'a> {
         site.clock.observe(Time::from_unix_ms(time));
         let (accounts, shares) = (HashMap::default(), HashMap::default());
         let ledger = Ledger { totals, accounts, shares, undo: Vec::new() };
-        Ok(Self { conn, site, ledger, inserting: None, changes: Vec::new(), writes: 0 })
+        Ok(Self { conn, site, ledger, inserting: None, changes: Vec::new(), touched: Vec::new(), writes: 0 })
     }
 
     /// The latest change so far.
@@ -186,13 +190,18 @@ impl<'a> Tx<'a> {
         Ok(true)
     }
 
-    /// Writes the totals and commits; returns what changed.
-    pub(super) fn commit(mut self) -> rusqlite::Result<Vec<(TaskId, u64)>> {
-        if self.is_dirty() {
-            self.flush()?;
-        }
+    /// Ends where nothing was written.
+    pub(super) fn end(self) -> rusqlite::Result<()> {
+        self.conn.prepare_cached("COMMIT")?.execute([]).map(drop)
+    }
+
+    /// Writes the totals and commits; returns what changed, and what is not to be found changed until it is known how far the log
+    /// goes now.
+    pub(super) fn commit(mut self) -> rusqlite::Result<(Vec<(TaskId, u64)>, Changing<'a>)> {
+        self.flush()?;
+        let changing = self.site.recent.change(std::mem::take(&mut self.touched));
         self.conn.prepare_cached("COMMIT")?.execute([])?;
-        Ok(std::mem::take(&mut self.changes))
+        Ok((std::mem::take(&mut self.changes), changing))
     }
 
     /// Reads a task that is no tombstone, and its place.
@@ -381,6 +390,7 @@ impl<'a> Tx<'a> {
         was_open: bool,
     ) -> Result<(), StoreError> {
         record.seq = self.next_seq();
+        self.touched.push(record.id.clone());
         let ends = was_open && record.is_terminal();
         self.charge(place, record, ends)?;
         if ends {
@@ -438,6 +448,7 @@ impl<'a> Tx<'a> {
     /// Writes what a report may have changed and numbers the change; no index is touched.
     pub(super) fn update_report(&mut self, place: row::Place, record: &mut Record) -> Result<(), StoreError> {
         record.seq = self.next_seq();
+        self.touched.push(record.id.clone());
         self.charge(place, record, false)?;
         let progress = record.progress.as_ref();
         self.execute(
@@ -466,11 +477,13 @@ impl<'a> Tx<'a> {
 
     /// Writes how many tasks were made below one, which nobody can see.
     pub(super) fn update_below(&mut self, ord: u64, record: &Record) -> Result<(), StoreError> {
+        self.touched.push(record.id.clone());
         self.execute(sql::COUNT_BELOW, params![signed(ord), record.children.below]).map(drop)
     }
 
     /// Writes what may have changed of a task that had ended: nobody can see it, and it has no number.
     pub(super) fn update_ended(&mut self, place: row::Place, record: &Record) -> Result<(), StoreError> {
+        self.touched.push(record.id.clone());
         self.charge(place, record, false)?;
         let (at, undo) = (Standing::of(record), record.undo.as_ref());
         let values = params![
@@ -492,12 +505,14 @@ impl<'a> Tx<'a> {
 
     /// Writes whether somebody came back for a task, which nobody can see.
     pub(super) fn update_orphan(&mut self, ord: u64, record: &Record) -> Result<(), StoreError> {
+        self.touched.push(record.id.clone());
         let dates = [record.orphan_at, record.came_back_at].map(|at| at.map(Time::unix_ms));
         self.execute(sql::UPDATE_ORPHAN, params![signed(ord), dates[0], dates[1]]).map(drop)
     }
 
     /// Writes a prolonged lease, which nobody can see and which therefore has no number.
-    pub(super) fn update_lease(&mut self, ord: u64, until: Time) -> Result<(), StoreError> {
+    pub(super) fn update_lease(&mut self, ord: u64, id: &TaskId, until: Time) -> Result<(), StoreError> {
+        self.touched.push(id.clone());
         self.execute(sql::RENEW, params![signed(ord), until.unix_ms()]).map(drop)
     }
 
@@ -508,6 +523,7 @@ impl<'a> Tx<'a> {
         record: &Record,
         until: Time,
     ) -> Result<(), StoreError> {
+        self.touched.push(record.id.clone());
         if record.steps > 0 {
             super::steps::remove(self, place.ord)?;
         }

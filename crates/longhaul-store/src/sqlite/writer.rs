@@ -1,8 +1,6 @@
 //! The one thread that writes: it commits what has come together, and answers only then.
 
 use std::{
-    cell::OnceCell,
-    fs::File,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -12,12 +10,10 @@ use rusqlite::Connection;
 use tokio::sync::mpsc;
 
 use super::{
-    fault::io_error,
     flushed::Flushed,
     job::{Job, pass},
-    log,
     tx::{Care, Site, Tx},
-    writer_lock::{Turn, WriterLock, beside},
+    writer_lock::{Turn, WriterLock},
 };
 use crate::StoreError;
 
@@ -26,8 +22,6 @@ use crate::StoreError;
 pub(super) struct Writer {
     pub(super) site: Arc<Site>,
     pub(super) conn: Connection,
-    /// SQLite's log, once there was something in it.
-    pub(super) log: OnceCell<File>,
     pub(super) turn: WriterLock,
     pub(super) patience: Duration,
     /// How long a group may collect before it is committed.
@@ -116,19 +110,21 @@ impl Writer {
         }
         let after = tx.seq();
         if !tx.is_dirty() {
-            return tx.commit().map(|_| Group::Committed).map_err(failed);
+            return tx.end().map(|()| Group::Committed).map_err(failed);
         }
         pass(jobs, |points| points.before);
-        let changes = {
+        let (changes, changing) = {
             let mut told = self.site.told();
-            let changes = tx.commit().map_err(failed)?;
+            let committed = tx.commit().map_err(failed)?;
             // If another process wrote in between, its changes are still to be told: the watcher sees the gap.
             if *told == before {
                 *told = after;
             }
-            changes
+            committed
         };
-        self.note_flushed(turn);
+        let flushed = self.flushed();
+        changing.done(flushed);
+        Self::note(turn, flushed);
         // Gone meanwhile: what was committed may be in no file that anybody finds.
         self.site.file.check()?;
         pass(jobs, |points| points.after);
@@ -138,38 +134,22 @@ impl Writer {
         Ok(Group::Committed)
     }
 
-    /// Notes that all that is in the log has reached the disk, for each commit is flushed. What was noted before stays true,
-    /// so that this may fail: on a full disk, say, where nobody would want to read of it again and again.
-    fn note_flushed(&self, turn: &Turn<'_>) {
-        if let Err(error) =
-            self.flushed().and_then(|flushed| flushed.map_or(Ok(()), |flushed| turn.note(flushed)))
-        {
-            tracing::debug!(%error, "how much of the log is flushed cannot be noted");
-        }
+    /// How much of the log has reached the disk, which is all of it, for each commit is flushed. Who has the turn alone sees no
+    /// other round of it begin, but the turn is not one's alone once somebody has removed the file of its lock.
+    fn flushed(&self) -> Option<Flushed> {
+        let found = self.site.recent.committed(&self.conn);
+        found.unwrap_or_else(|error| {
+            tracing::debug!(%error, "how much of the log is flushed cannot be told");
+            None
+        })
     }
 
-    /// How much is; nothing if another round of the log has begun meanwhile. Who has the turn alone sees none begin, but the
-    /// turn is not one's alone once somebody has removed the file of its lock.
-    fn flushed(&self) -> Result<Option<Flushed>, StoreError> {
-        let counted = || {
-            // Which does nothing but say how many frames there are.
-            let mut frames = self.conn.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
-            frames.query_row([], |row| row.get::<_, u32>(1))
-        };
-        let path = beside(&self.site.path, "-wal");
-        let failed = |error| io_error(&path, "reading the log's header", error);
-        let log = match self.log.get() {
-            Some(log) => log,
-            // It is there for as long as the connection is. SQLite has no locks on it, which closing it would drop.
-            None => {
-                let opened = File::open(&path).map_err(failed)?;
-                self.log.get_or_init(|| opened)
-            }
-        };
-        let salts = log::salts(log).map_err(failed)?;
-        let frames = counted().map_err(|error| self.site.error("counting the frames of the log", error))?;
-        let is_same = log::salts(log).map_err(failed)? == salts;
-        Ok(is_same.then_some(Flushed { salts, frames: frames.into() }))
+    /// Notes it for who opens the store next. What was noted before stays true, so that this may fail: on a full disk, say, where
+    /// nobody would want to read of it again and again.
+    fn note(turn: &Turn<'_>, flushed: Option<Flushed>) {
+        if let Some(Err(error)) = flushed.map(|flushed| turn.note(flushed)) {
+            tracing::debug!(%error, "how much of the log is flushed cannot be noted");
+        }
     }
 
     /// Runs a job so that its failure takes back its own changes only; `false` if that cannot be done.
@@ -231,8 +211,7 @@ mod tests {
         let turn = WriterLock::open(store.path().with_extension("other-writer")).unwrap();
         // However slow the machine, the group is one.
         let longest_group = Duration::from_secs(60);
-        let (site, log) = (store.site.clone(), OnceCell::new());
-        Writer { site, conn, log, turn, patience: Duration::from_secs(5), longest_group }
+        Writer { site: store.site.clone(), conn, turn, patience: Duration::from_secs(5), longest_group }
     }
 
     #[tokio::test]
