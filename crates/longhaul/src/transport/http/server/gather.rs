@@ -37,6 +37,11 @@ pub(super) async fn gather(
             only = data.copy_to_bytes(length);
             continue;
         }
+        let there = only.len() + all.len() + length;
+        let to_come = body.size_hint().lower();
+        if to_come > 0 && all.capacity() < there {
+            all.reserve_exact(room(there, to_come, limit) - all.len());
+        }
         all.extend_from_slice(&std::mem::take(&mut only));
         while data.has_remaining() {
             let chunk = data.chunk();
@@ -50,6 +55,13 @@ pub(super) async fn gather(
     Ok(if all.is_empty() { only } else { all.into() })
 }
 
+/// How much room is made for a body of which so much is there and so much is still to come, by its own word: so that it is not moved
+/// again and again, and yet nobody who says much and sends little has the memory for it.
+fn room(there: usize, to_come: u64, limit: usize) -> usize {
+    let to_come = usize::try_from(to_come).unwrap_or(usize::MAX);
+    there + to_come.min(limit - there).min(3 * there)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
@@ -58,7 +70,7 @@ mod tests {
     use std::sync::Arc;
     use std::task::{Context, Poll};
 
-    use http_body::{Body, Frame};
+    use http_body::{Body, Frame, SizeHint};
 
     use super::*;
 
@@ -103,5 +115,49 @@ mod tests {
             assert_eq!(read(text, 100).await.unwrap(), text);
         }
         assert_eq!(read(&long, 99).await, Err(Lacking::TooLong));
+    }
+
+    /// A body that says how long it will be, and ends after some pieces of so many bytes.
+    struct Promising {
+        said: u64,
+        pieces: usize,
+        bytes: usize,
+    }
+
+    impl Body for Promising {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            if self.pieces == 0 {
+                return Poll::Ready(None);
+            }
+            self.pieces -= 1;
+            self.said = self.said.saturating_sub(self.bytes as u64);
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from(vec![7; self.bytes])))))
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(self.said)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_says_its_length_is_read_whole_whatever_it_says() {
+        let all = reading::Reading::new(100_000_000);
+        for (said, pieces) in [(64_000, 64), (64_000, 2), (u64::MAX, 9), (1, 9)] {
+            let body = Promising { said, pieces, bytes: 1_000 };
+            let whole = gather(body, 10_000_000, &all.begin()).await.unwrap();
+            assert_eq!(whole.len(), pieces * 1_000);
+        }
+    }
+
+    #[test]
+    fn what_is_promised_has_room_for_thrice_what_has_come() {
+        assert_eq!((room(8, 2, 100), room(8, 92, 100), room(30, 70, 100)), (10, 32, 100));
+        assert_eq!(room(30, u64::MAX, 100), 100, "nobody has more than is allowed");
     }
 }
