@@ -101,6 +101,11 @@ impl Programs {
         self.ours.join("bench-bare-streams").into()
     }
 
+    /// Durable creates without us.
+    pub(super) fn bare_creates(&self) -> Launch {
+        self.ours.join("bench-bare-creates").into()
+    }
+
     /// SQLite without us.
     pub(super) fn raw_sqlite(&self) -> PathBuf {
         self.ours.join("bench-raw-sqlite")

@@ -63,7 +63,8 @@ pub(super) fn run(site: &Site, programs: &Programs, rounds: usize, report: &mut 
         let of = |what: &str| format!("{}: {what}", case.name);
         report.ratio(&of("CPU, tower-mcp over longhaul"), &tower.cpu.over(&ours.cpu));
         report.judge(GOAL, &of("CPU, longhaul over bare axum"), &ours.cpu.over(&bare.cpu));
-        report.judge(OF_RMCP, &of("CPU, longhaul over rmcp"), &ours.cpu.over(&rmcp.cpu));
+        let alone = ("the bare handler's over rmcp", &bare.cpu.over(&rmcp.cpu));
+        report.judge_beside(OF_RMCP, &of("CPU, longhaul over rmcp"), &ours.cpu.over(&rmcp.cpu), alone);
         report.judge(TAIL, &of("p99, longhaul over bare axum"), &ours.p99.over(&bare.p99));
         bars.push((case.name, ours.cpu.over(&bare.cpu).median()));
     }
