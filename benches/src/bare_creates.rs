@@ -23,6 +23,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rusqlite::Connection;
+use rusqlite::types::Value;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
@@ -51,8 +52,8 @@ struct Arguments {
 #[derive(Deserialize)]
 struct Call<'a> {
     id: u32,
-    #[serde(borrow)]
-    params: Params<'a>,
+    #[serde(borrow, rename = "params")]
+    _params: Params<'a>,
 }
 
 #[derive(Deserialize)]
@@ -138,7 +139,7 @@ async fn respond(request: Request<Incoming>, callers: mpsc::Sender<Caller>) -> R
 
 async fn create(request: Request<Incoming>, callers: mpsc::Sender<Caller>) -> Result<Vec<u8>> {
     let body = request.into_body().collect().await?.to_bytes();
-    let Call { id, params: _ } = serde_json::from_slice(&body)?;
+    let Call { id, .. } = serde_json::from_slice(&body)?;
     let (caller, written) = oneshot::channel();
     callers.send(caller).await.ok().context("nothing can be written any more")?;
     let task = written.await.context("it could not be written")?;
@@ -165,9 +166,11 @@ fn write(mut rows: Rows, conn: &Connection, mut queue: mpsc::Receiver<Caller>) -
         begin.execute([])?;
         let mut next = Some(first);
         while let Some(caller) = next {
-            let row = rows.next();
+            let mut row = rows.next();
             insert.execute(rusqlite::params_from_iter(&row))?;
-            written.push((caller, rows.id(&row).to_owned()));
+            if let Value::Text(id) = std::mem::replace(&mut row[rows.id], Value::Null) {
+                written.push((caller, id));
+            }
             next = if written.len() < LARGEST_GROUP { queue.try_recv().ok() } else { None };
         }
         commit.execute([])?;

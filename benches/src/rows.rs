@@ -11,16 +11,13 @@ use rusqlite::{Connection, OpenFlags};
 pub(crate) struct Rows {
     columns: Vec<String>,
     row: Vec<Value>,
-    at: Columns,
+    /// Where its id is in a row.
+    pub(crate) id: usize,
+    /// Where the numbers are that are its own.
+    numbers: [usize; 3],
     name: String,
     dice: Dice,
     made: usize,
-}
-
-/// Where in a row that is in which each differs.
-struct Columns {
-    numbers: [usize; 3],
-    id: usize,
 }
 
 impl Rows {
@@ -33,31 +30,23 @@ impl Rows {
             .query_row([], |row| (0..columns.len()).map(|index| row.get(index)).collect())
             .context("the store has no task to be like")?;
         let at = |name: &str| columns.iter().position(|column| column == name).context("an unknown format");
-        let at = Columns { numbers: [at("ord")?, at("nth")?, at("seq")?], id: at("id")? };
-        let Value::Text(pattern) = &row[at.id] else { anyhow::bail!("an id is no text") };
+        let (numbers, id) = ([at("ord")?, at("nth")?, at("seq")?], at("id")?);
+        let Value::Text(pattern) = &row[id] else { anyhow::bail!("an id is no text") };
         let (name, _) = pattern.rsplit_once('-').context("an unknown form of id")?;
         let name = name.to_owned();
-        Ok(Self { columns, row, at, name, dice: Dice(0x9e37_79b9_7f4a_7c15), made: 0 })
+        Ok(Self { columns, row, id, numbers, name, dice: Dice(0x9e37_79b9_7f4a_7c15), made: 0 })
     }
 
     /// The next one.
     pub(crate) fn next(&mut self) -> Vec<Value> {
         self.made += 1;
         let mut row = self.row.clone();
-        for place in self.at.numbers {
+        for place in self.numbers {
             row[place] = Value::Integer(self.made as i64);
         }
         let at = Time::from_unix_ms((self.made / A_MILLISECOND) as i64);
-        row[self.at.id] = Value::Text(TaskId::minted(&self.name, at, self.dice.roll()).to_string());
+        row[self.id] = Value::Text(TaskId::minted(&self.name, at, self.dice.roll()).to_string());
         row
-    }
-
-    /// The id of one.
-    pub(crate) fn id<'r>(&self, row: &'r [Value]) -> &'r str {
-        match row.get(self.at.id) {
-            Some(Value::Text(id)) => id,
-            _ => "",
-        }
     }
 
     /// The statement that inserts one.
