@@ -104,6 +104,8 @@ pub(crate) struct Client {
     /// Sessions that no server knew any more.
     lost: Arc<AtomicUsize>,
     patience: Duration,
+    /// The credential that it shows, as the header has it.
+    credential: Option<&'static str>,
 }
 
 /// A question that was put in a session, to be answered there.
@@ -136,7 +138,13 @@ struct Message {
 impl Client {
     /// A client of whatever server is at `address`.
     pub(crate) fn new(era: Era, address: Address) -> Self {
-        Self { era, address, session: Arc::default(), lost: Arc::default(), patience: PATIENCE }
+        let (session, lost) = Default::default();
+        Self { era, address, session, lost, patience: PATIENCE, credential: None }
+    }
+
+    /// The same, which shows a credential: `Bearer TOKEN`.
+    pub(crate) fn with_credential(self, credential: Option<&'static str>) -> Self {
+        Self { credential, ..self }
     }
 
     /// The same, which closes the connection when an answer takes longer.
@@ -345,6 +353,7 @@ impl Client {
     ) -> Vec<(&'static str, &'a str)> {
         let mut headers =
             vec![("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
+        headers.extend(self.credential.map(|credential| ("Authorization", credential)));
         match self.era {
             Era::D3 => {
                 headers.extend([("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", method)]);

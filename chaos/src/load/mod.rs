@@ -73,6 +73,8 @@ struct World {
     equipped: usize,
     /// Whether a session of one node is one of all.
     shares_sessions: bool,
+    /// What whoever belongs to it shows at each node.
+    credential: Option<&'static str>,
     effects: Effects,
     began: Instant,
     until: Instant,
@@ -118,6 +120,7 @@ impl World {
             slots: (0..plan.processes).map(|_| Address::default()).collect(),
             equipped: plan.processes,
             shares_sessions: false,
+            credential: None,
             effects: Effects::of(place.path("load"), "reader"),
             began: Instant::now(),
             until: Instant::now() + plan.within,
@@ -135,12 +138,23 @@ impl World {
     }
 
     fn clients(&self, era: Era) -> Vec<Client> {
-        let first = Client::new(era, Address::default());
+        self.clients_with(era, self.credential)
+    }
+
+    /// The same of whoever shows that.
+    fn clients_with(&self, era: Era, credential: Option<&'static str>) -> Vec<Client> {
+        let new = |address| Client::new(era, address).with_credential(credential);
+        let first = new(Address::default());
         let client = |slot: &Address| match self.shares_sessions {
             true => first.at(slot.clone()),
-            false => Client::new(era, slot.clone()),
+            false => new(slot.clone()),
         };
         self.slots.iter().map(client).collect()
+    }
+
+    /// A client of one node, with a session of its own.
+    fn client(&self, era: Era, slot: usize) -> Client {
+        Client::new(era, self.slots[slot].clone()).with_credential(self.credential)
     }
 
     /// What is called next.

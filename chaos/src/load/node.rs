@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use longhaul::auth::{Guard, Protection, StaticTokens};
 use longhaul::server::{Elicited, PollOptions, TaskPolicy, ToolError};
 use longhaul::store::{Rerun, Settings};
 use longhaul::tasks::runner::{Engine, Pace};
@@ -63,7 +64,7 @@ pub(crate) fn run(store: &str, effects: &Path, role: Role) -> Result<()> {
         options.endpoint = role != Role::Worker;
         if let Some((registry, events)) = shared {
             server = server.registry(Arc::clone(&registry));
-            options = options.events(events).shared_sessions(registry);
+            options = options.events(events).shared_sessions(registry).guard(guard()?);
         }
         let server = server.store(Arc::clone(&store)).pace(pace()).polls(plenty);
         let dispatcher = server.front(role == Role::Front).dispatcher()?;
@@ -122,6 +123,42 @@ pub(super) fn configuration(effects: &Effects) -> String {
          grace = \"300ms\"\nmax_output = \"1MB\"\ninput.key = {{ type = \"string\" }}\n\
          input.seconds = {{ type = \"string\" }}\n"
     )
+}
+
+/// Somebody whom the nodes of a fleet know.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    /// By which name.
+    pub(super) name: &'static str,
+    /// What they show: a bearer token.
+    pub(super) shown: &'static str,
+}
+
+/// To whom all that is called belongs.
+pub(super) const CALLER: Known =
+    Known { name: "caller", shown: "Bearer the-token-of-all-who-call-this-fleet-in-a-run" };
+
+/// Who has nothing to do with that.
+pub(super) const STRANGER: Known =
+    Known { name: "stranger", shown: "Bearer the-token-of-a-stranger-to-whoever-calls-it" };
+
+fn guard() -> Result<Guard> {
+    let known =
+        [CALLER, STRANGER].into_iter().try_fold(StaticTokens::new(), |tokens, Known { name, shown }| {
+            tokens.token(name, shown.trim_start_matches("Bearer "), None)
+        });
+    Ok(Protection::new().tokens(known?).guard()?)
+}
+
+/// The same for the program, which finds each token in its [`variable`].
+pub(super) fn tokens() -> String {
+    let token = |Known { name, .. }| format!("[auth.tokens.{name}]\nfrom = \"env:{}\"\n", variable(name));
+    [CALLER, STRANGER].map(token).concat()
+}
+
+/// Where the program finds the token of that name.
+pub(super) fn variable(name: &str) -> String {
+    format!("CHAOS_TOKEN_{name}")
 }
 
 /// What every node says of itself: what they answer is the same to the byte.

@@ -98,7 +98,7 @@ impl<'w> Fleet<'w> {
         let (nodes, broken) = (Vec::new(), Vec::new());
         let mut fleet =
             Self { world, place, random, faults, database, back: None, nodes, done, figures, broken };
-        fs::write(fleet.configuration(), node::configuration(&world.effects))?;
+        fs::write(fleet.configuration(), node::configuration(&world.effects) + &node::tokens())?;
         for number in 0..FRONTS + WORKERS + 2 {
             let slot = Some(number).filter(|slot| *slot <= PROGRAM);
             let role = if slot.is_some() { Role::Front } else { Role::Worker };
@@ -198,6 +198,9 @@ impl<'w> Fleet<'w> {
             let mut program = Command::new(self.place.program());
             program.arg("serve").arg(self.configuration()).args(["--http", "127.0.0.1:0", "--store", &url]);
             program.arg("--state").arg(self.world.effects.state()).args(["--no-watch", "--role", role]);
+            for node::Known { name, shown } in [node::CALLER, node::STRANGER] {
+                program.env(node::variable(name), shown.trim_start_matches("Bearer "));
+            }
             program.stdin(Stdio::null());
             program
         } else {

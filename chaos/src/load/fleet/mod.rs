@@ -7,6 +7,7 @@ mod database;
 mod driver;
 mod hasty;
 mod link;
+mod stranger;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,12 +29,13 @@ use super::verdict::Verdict;
 use super::waits;
 use super::watch::{self, Watched};
 use super::{CALLERS, MOST, OBSERVERS, PATIENCE, World, look_at_all, node, observe, store};
-use crate::mcp::{Address, Client, Era};
+use crate::mcp::{Address, Era};
 use crate::place::Place;
 use crate::processes;
 use database::Database;
 use driver::{FRONTS, Fleet, PROGRAM};
 use hasty::Hasty;
+use stranger::Stranger;
 
 /// On what, how long, how much, and by which seed.
 #[derive(Clone, Debug)]
@@ -122,6 +124,7 @@ pub(crate) fn run(place: &Place, plan: &Plan) -> Result<String> {
     let load = super::Plan { tasks: usize::MAX, kills: 0, processes: PROGRAM + 1, seed, within, each_second };
     let mut world = World::new(load, place);
     (world.equipped, world.shares_sessions) = (FRONTS, true);
+    world.credential = Some(node::CALLER.shown);
     fs::create_dir(&world.effects.folder)?;
     let mark = place.mark_of_all();
     let _watchdog = waits::watch(Arc::clone(&world.waits), within * 2 + LONGEST, move |told| {
@@ -142,6 +145,7 @@ struct Found<'w> {
     callers: Vec<Caller<'w>>,
     hasty: Vec<Hasty<'w>>,
     observers: Vec<Sight>,
+    strangers: Vec<Stranger<'w>>,
     watched: Watched,
     fleet: Fleet<'w>,
     store: Arc<dyn TaskStore>,
@@ -171,6 +175,11 @@ fn play<'w>(world: &'w World, fleet: Fleet<'w>, direct: &str, random: &Random) -
             let observe = move || observe(world, era, random);
             observers.push(begin(scope, world, format!("observer {number}"), observe)?);
         }
+        let strangers = Era::BOTH.into_iter().zip(500..).map(|(era, number)| {
+            let stranger = Stranger::new(world, era, random.part(number));
+            begin(scope, world, format!("stranger {number}"), move || stranger.work())
+        });
+        let strangers = strangers.collect::<Result<Vec<_>>>()?;
         let looks = Arc::clone(&store);
         let watch = begin(scope, world, "who watches".to_owned(), move || watch::watch(world, &*looks))?;
         world.waits.on("all of them");
@@ -182,10 +191,12 @@ fn play<'w>(world: &'w World, fleet: Fleet<'w>, direct: &str, random: &Random) -
         world.over.store(true, Ordering::SeqCst);
         let observers = observers.into_iter().map(|observer| observer.join().expect("nor does an observer"));
         let observers = observers.collect();
+        let strangers = strangers.into_iter().map(|stranger| stranger.join().expect("nor does a stranger"));
+        let strangers = strangers.collect();
         let watched = watch.join().expect("nor does who watches");
         // Without a fleet everything else fails, too.
         let fleet = fleet?;
-        Ok(Found { callers, hasty, observers, watched: watched?, fleet, store })
+        Ok(Found { callers, hasty, observers, strangers, watched: watched?, fleet, store })
     })
 }
 
@@ -205,12 +216,12 @@ fn begin<'scope, T: Send + 'scope>(
 }
 
 fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result<String> {
-    let Found { callers, hasty, mut observers, watched, mut fleet, store } = found;
+    let Found { callers, hasty, mut observers, strangers, watched, mut fleet, store } = found;
     let loaded = world.began.elapsed();
     let mut broken = std::mem::take(&mut fleet.broken);
     let mut look_again = |observers: &mut Vec<Sight>, slot: usize| {
         for (sight, era) in observers.iter_mut().zip(Era::BOTH) {
-            let client = Client::new(era, world.slots[slot].clone());
+            let client = world.client(era, slot);
             broken.extend(look_at_all(world, sight, &client));
         }
     };
@@ -255,6 +266,8 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
         answered += hasty.answered.len();
         broken.extend(hasty.judge(&quick, &effects)?);
     }
+    broken.extend(strangers.iter().flat_map(|stranger| stranger.broken.iter().cloned()));
+    let tried: usize = strangers.iter().map(|stranger| stranger.tried).sum();
     broken.extend(watched.broken.iter().cloned());
     broken.extend(verdict.broken.iter().cloned());
     let lost: usize =
@@ -289,6 +302,7 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
             "looks: {looks} by {} observers saw {changes} statuses; {waits} results were waited for",
             CALLERS + OBSERVERS
         ),
+        format!("strangers: tried {tried} times to learn or change what is another's"),
         format!("answers: {answers} acknowledged, {} of them in sessions", verdict.in_sessions),
         format!("effects: had {}", verdict.effects()),
         format!("output: of {read} commands, whichever node had them, read at the program"),
@@ -311,7 +325,7 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
 
 /// Reads what the commands have written, whoever started them, at the program; gives how many that were, and what is not so.
 fn read_output(world: &World, calls: &[&Call]) -> (usize, Vec<String>) {
-    let client = Client::new(Era::D3, world.slots[PROGRAM].clone());
+    let client = world.client(Era::D3, PROGRAM);
     let written = calls.iter().filter(|call| call.order.tool == COMMAND && call.order.cancelled.is_none());
     let (mut read, mut broken) = (0, Vec::new());
     for call in written {
