@@ -4,6 +4,7 @@ use longhaul::client::Error;
 use longhaul::client::auth::AuthError;
 use longhaul::proto::jsonrpc::{Code, ErrorObject};
 use longhaul::store::StoreError;
+use longhaul_gateway::causes::in_words;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
@@ -128,13 +129,13 @@ impl From<anyhow::Error> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self::new(Exit::Failed, "store", chain(&error))
+        Self::new(Exit::Failed, "store", in_words(&error))
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let message = chain(&error);
+        let message = in_words(&error);
         let of = |exit, code| Self::new(exit, code, message.clone());
         match &error {
             Error::Target { .. } => of(Exit::Usage, "usage"),
@@ -205,19 +206,4 @@ impl From<&ErrorObject> for Failure {
             _ => Self::new(Exit::Failed, "answer", message),
         }
     }
-}
-
-/// An error and its sources, each once.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_words = cause.to_string();
-        if !words.ends_with(&cause_words) {
-            words.push_str(": ");
-            words.push_str(&cause_words);
-        }
-        source = cause.source();
-    }
-    words
 }

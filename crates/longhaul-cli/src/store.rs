@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use longhaul::store::{EventStore, Memory, Registry, StoreError, SystemClock, TaskStore};
+use longhaul_gateway::causes::in_words;
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, Machine, StoreUrl};
 use longhaul_gateway::tool::Copies;
@@ -14,7 +15,7 @@ use longhaul_store::transfer::Mark;
 use longhaul_store::{PostgresOptions, RedisOptions, Sqlite, SqliteOptions};
 
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome, chain};
+use crate::failure::{Failure, Outcome};
 
 /// One store, by its contracts.
 #[derive(Debug)]
@@ -148,7 +149,7 @@ async fn with_keys<S: TaskStore + EventStore + Registry + 'static>(
         }
         return Ok(Store::of(Arc::new(opened)));
     };
-    let keys = sealing.keys(&Machine).map_err(|error| Failure::usage(chain(&error)))?;
+    let keys = sealing.keys(&Machine).map_err(|error| Failure::usage(in_words(&error)))?;
     let sealed = Sealed::open(opened, keys).await.map_err(|error| match error {
         StoreError::NoKey { .. } => Failure::usage(format!("{url}: {error}"))
             .next("`keys` of `[store]` names the newest first, then every older one that is still needed"),

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use longhaul::client::auth::{AuthError, FileTokens, Loopback, OAuth};
 use longhaul::client::{Client, Options};
 use longhaul::server::Scopes;
+use longhaul_gateway::causes::in_words;
 
 use crate::browser;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome, chain};
+use crate::failure::{Failure, Outcome};
 use crate::identity::Identity;
 use crate::state;
 use crate::target::{Server, http_url};
@@ -139,7 +140,7 @@ fn store() -> Outcome<FileTokens> {
 
 impl From<AuthError> for Failure {
     fn from(error: AuthError) -> Self {
-        Self::new(Exit::SignIn, "auth_required", chain(&error))
+        Self::new(Exit::SignIn, "auth_required", in_words(&error))
     }
 }
 

@@ -17,6 +17,7 @@ use longhaul::tasks::runner::{Engine, Pace};
 use longhaul::transport::http::server as http;
 use longhaul::transport::stdio;
 use longhaul::{Server, Tool, driver};
+use longhaul_gateway::causes::in_words;
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, Colour, Config, Listen, Machine, Role, StoreUrl};
 use longhaul_gateway::fleet::Fleet;
@@ -25,7 +26,7 @@ use longhaul_gateway::tool::{Copies, FoundRuns, Outputs, Streams, janitor, job_t
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{self, Exit};
-use crate::failure::{Failure, Outcome, chain};
+use crate::failure::{Failure, Outcome};
 use crate::listener::{Listener, allow_list};
 use crate::reload::{Reload, Served};
 use crate::term::note;
@@ -377,7 +378,7 @@ fn guard(config: &Config, args: &Args, registry: Arc<dyn Registry>) -> Outcome<O
     let Some(auth) = config.auth.as_ref().filter(|_| signs_in) else { return Ok(None) };
     match auth.guard(&Machine, registry, &config.scopes()) {
         Ok(guard) => Ok(Some(guard)),
-        Err(error) => Err(Failure::usage(format!("nobody could sign in: {}", chain(&error)))),
+        Err(error) => Err(Failure::usage(format!("nobody could sign in: {}", in_words(&error)))),
     }
 }
 

@@ -10,6 +10,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, 
 use reqwest::redirect::Policy;
 use reqwest::{Client, StatusCode};
 
+use crate::causes::in_words;
 use crate::config::{BoundRequest, Machine};
 
 /// Sends requests. Clones share their connections.
@@ -86,7 +87,7 @@ impl Http {
         let mut sent = self.0.request(request.method.clone(), request.url.clone()).timeout(timeout);
         sent = sent.header(ACCEPT, HeaderValue::from_static("application/json"));
         for header in &request.headers {
-            let value = header.value(&Machine).map_err(|error| Trouble::Unsent(chain(&error)))?;
+            let value = header.value(&Machine).map_err(|error| Trouble::Unsent(in_words(&error)))?;
             sent = sent.header(header.name(), value);
         }
         if let Some((name, value)) = more {
@@ -138,19 +139,8 @@ impl Answer {
 
 fn trouble(error: reqwest::Error) -> Trouble {
     let error = error.without_url();
-    let text = if error.is_timeout() { "there was no answer in time".to_owned() } else { chain(&error) };
+    let text = if error.is_timeout() { "there was no answer in time".to_owned() } else { in_words(&error) };
     if error.is_connect() || error.is_builder() { Trouble::Unsent(text) } else { Trouble::Unanswered(text) }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 /// Finds the addresses of names, but for those at which clouds give their machines' credentials to whoever asks. A

@@ -14,6 +14,7 @@ use longhaul::tasks::report::Reporter;
 use super::copies::Copies;
 use super::result::Terms;
 use super::run::{Follower, blocking, cancel, ends_with_this_process, find, lost};
+use crate::causes::in_words;
 use crate::command::{Run, RunError, RunsDir, RunsError, Spec, StartError};
 use crate::config::{Bound, CommandTool, Machine};
 
@@ -82,9 +83,9 @@ impl CommandJob {
             StartError::AlreadyStarted => return Ok(find(&self.runs, key).await.map_err(lost)?),
             StartError::Withdrawn => Outcome::cancelled(None).into(),
             StartError::ShuttingDown => ends_with_this_process().await,
-            error if error.is_passing() => NotStarted::Overloaded(said(&error).into()),
+            error if error.is_passing() => NotStarted::Overloaded(in_words(&error).into()),
             error => {
-                let text = format!("{} did not start: {}", self.command.name, said(&error));
+                let text = format!("{} did not start: {}", self.command.name, in_words(&error));
                 failed(CallToolResult::error(text)).into()
             }
         })
@@ -172,17 +173,6 @@ impl Drop for Starting<'_> {
 
 fn failed(result: CallToolResult) -> Outcome {
     project::stored(&result.failed(true))
-}
-
-/// An error with its causes.
-fn said(error: &StartError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 impl JobTool for CommandJob {

@@ -16,8 +16,9 @@ use tokio::sync::watch;
 
 use super::asking::Using;
 use super::away::{Pauses, UNSAID};
-use super::connection::{Reached, Unreached, Upstream, in_words};
+use super::connection::{Reached, Unreached, Upstream};
 use super::durable;
+use crate::causes::in_words;
 use crate::config::{UpstreamPolicy, format_duration};
 
 /// A tool of another server, as it is called here.

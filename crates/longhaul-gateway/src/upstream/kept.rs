@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use longhaul::proto::model::{Icon, Prompt, Resource, ResourceTemplate, Tool};
 use longhaul::server::{BuildError, Catalogue, ChangeError, Offered};
 
-use super::connection::in_words;
+use crate::causes::in_words;
 
 /// Something as it is listed.
 pub(super) trait Definition: Clone + PartialEq {

@@ -9,10 +9,11 @@ use longhaul::server::{Catalogue, ChangeError, Prompt, Resource, ResourceTemplat
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::connection::{Kinds, Upstream, in_words};
+use super::connection::{Kinds, Upstream};
 use super::kept::{Kept, Renewed};
 use super::names::Names;
 use super::seen::Seen;
+use crate::causes::in_words;
 
 /// Serves what a server has on, for as long as the runtime lives: listed as soon as it can be reached, and again whenever
 /// it says that it is something else, or was connected to again. Those `before` it in the file are given a moment to be first

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use longhaul::client::{Command, Error, Options, Target};
 
-use super::connection::{Upstream, in_words};
+use super::connection::Upstream;
+use crate::causes::in_words;
 use crate::command::{DEFAULT_PATH, is_executable};
 use crate::config::{Machine, Reach};
 

@@ -4,13 +4,14 @@ use longhaul::client::Error;
 use longhaul::proto::model::TaskStatus;
 use longhaul::store::{Cancellation, Outcome as Ended, Scope};
 use longhaul::tasks::project::{self, View};
+use longhaul_gateway::causes::in_words;
 use longhaul_gateway::tool::end_run;
 
 use super::node::settled;
 use super::origin::{Local, Origin, Remote};
 use super::watch::status_event;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome, chain};
+use crate::failure::{Failure, Outcome};
 use crate::term::{Manner, clean, note, print};
 
 /// Cancel a task and end what it runs.
@@ -68,7 +69,8 @@ async fn cancel(local: &Local, given: &str) -> Outcome<String> {
             let id = record.id.to_string();
             // What is no command has no run, which is as good as one that has ended.
             if let Err(error) = end_run(&runs, &id).await {
-                let message = format!("{id} is cancelled, but its command may still run: {}", chain(&error));
+                let message =
+                    format!("{id} is cancelled, but its command may still run: {}", in_words(&error));
                 return Err(Failure::new(Exit::Failed, "command_runs", message)
                     .next("a server on this store will end it when it next looks"));
             }

@@ -38,6 +38,7 @@ use super::{
     state,
     stream::StreamFile,
 };
+use crate::causes::in_words;
 
 /// Runs the command of a run directory to its end, as its only supervisor. This is what `longhaul supervise DIR`
 /// does; a server starts it, people do not.
@@ -270,13 +271,7 @@ fn note_panics(run: &RunDir) {
 }
 
 fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    clip(&text, 2000)
+    clip(&in_words(error), 2000)
 }
 
 fn unix_milliseconds() -> u64 {
