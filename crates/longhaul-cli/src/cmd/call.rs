@@ -15,10 +15,10 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::handles::{self, Handle};
 use crate::interrupt::{Interrupt, Waited};
-use crate::result;
 use crate::signature::Signature;
 use crate::target::{Server, TargetArgs};
 use crate::term::{Manner, Show, clean, note};
+use crate::{result, shell};
 
 /// Call a tool of a server and print what it answers.
 #[derive(clap::Args, Debug)]
@@ -261,8 +261,9 @@ impl Call<'_> {
     /// A command line about the task. A server that was a command is asked through its store, where its
     /// `longhaul.toml` is.
     fn command(&self, verb: &str, id: &str) -> String {
+        let id = shell::word(id);
         match self.server.named() {
-            Some(url) => format!("longhaul tasks {verb} {id} --url {}", clean::line(url, 400)),
+            Some(url) => format!("longhaul tasks {verb} {id} --url {}", shell::word(&clean::line(url, 400))),
             None => format!("longhaul tasks {verb} {id}"),
         }
     }

@@ -16,9 +16,9 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::handles::{self, Found, Handle, Place};
 use crate::hosts::{self, Here};
-use crate::store;
 use crate::target::{Server, TargetArgs};
 use crate::term::clean;
+use crate::{shell, store};
 
 /// How to find the tasks.
 #[derive(clap::Args, Debug)]
@@ -120,8 +120,12 @@ impl OriginArgs {
 
     /// That the user has left tasks which keep running, as a program is told.
     pub(crate) fn detached(&self, ids: &[String]) -> Failure {
-        let ids: String = ids.iter().flat_map(|id| [" ".to_owned(), clean::line(id, 128)]).collect();
-        left(format!("still running:{ids}"), format!("longhaul tasks wait{ids}{}", self.as_options()))
+        let ids: Vec<String> = ids.iter().map(|id| clean::line(id, 128)).collect();
+        let words: String = ids.iter().map(|id| format!(" {}", shell::word(id))).collect();
+        left(
+            format!("still running: {}", ids.join(" ")),
+            format!("longhaul tasks wait{words}{}", self.as_options()),
+        )
     }
 
     /// Whether nothing says where tasks are: no option, and no configuration here.
@@ -154,7 +158,7 @@ impl OriginArgs {
         let mut options = String::new();
         let mut given = |name: &str, value: Option<String>| {
             if let Some(value) = value {
-                options += &format!(" --{name} {}", shell_word(&clean::line(&value, 400)));
+                options += &format!(" --{name} {}", shell::word(&clean::line(&value, 400)));
             }
         };
         given("url", self.url.clone());
@@ -182,16 +186,6 @@ impl OriginArgs {
 
 /// The configuration that is meant where none is named.
 const CONFIG: &str = "longhaul.toml";
-
-/// A word as a shell takes it for one.
-fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,[]".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
 
 fn configured(file: &Path) -> Outcome<config::Store> {
     if !file.exists() {
@@ -285,7 +279,7 @@ impl Remote {
 
     /// The command that goes on with a task here.
     pub(crate) fn command(&self, verb: &str, id: &str) -> String {
-        format!("longhaul tasks {verb} {}{}", clean::line(id, 128), self.found_by)
+        format!("longhaul tasks {verb} {}{}", shell::word(&clean::line(id, 128)), self.found_by)
     }
 }
 
@@ -298,7 +292,7 @@ const LOOKED_THROUGH: usize = 100_000;
 impl Local {
     /// The command that goes on with a task here.
     pub(crate) fn command(&self, verb: &str, id: &str) -> String {
-        format!("longhaul tasks {verb} {}{}", clean::line(id, 128), self.found_by)
+        format!("longhaul tasks {verb} {}{}", shell::word(&clean::line(id, 128)), self.found_by)
     }
 
     /// The task of that id, or the only one whose id begins so.
