@@ -2,14 +2,15 @@
 //!
 //! One file, which only its user reads: what a task was called with may be nobody else's business.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::replace::replace;
 use crate::{state, term};
 
 /// A task that was started here.
@@ -79,9 +80,9 @@ pub(crate) fn keep(path: &Path, mut handle: Handle) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    let private = |options: &mut OpenOptions| options.write(true).mode(0o600).clone();
-    let lock =
-        private(&mut OpenOptions::new()).create(true).truncate(false).open(path.with_extension("lock"))?;
+    let mut private = OpenOptions::new();
+    private.write(true).mode(0o600).create(true).truncate(false);
+    let lock = private.open(path.with_extension("lock"))?;
     lock.lock()?;
     let mut handles = read(path)?;
     handles.retain(|known| known.task != handle.task || known.server != handle.server);
@@ -94,16 +95,7 @@ pub(crate) fn keep(path: &Path, mut handle: Handle) -> io::Result<()> {
             handle.arguments = None;
         }
     }
-    let new = path.with_extension("new");
-    // One that was left by a crash may be anybody's.
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = private(&mut OpenOptions::new()).create_new(true).open(&new)?;
-    file.write_all(&serde_json::to_vec(&handles)?)?;
-    file.sync_all()?;
-    fs::rename(&new, path)
+    replace(path, &serde_json::to_vec(&handles)?, 0o600)
 }
 
 /// Remembers a task if it can; where it cannot, its user is told how else to find it.
@@ -162,6 +154,7 @@ pub(crate) fn find(path: &Path, given: &str) -> io::Result<Found> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;

@@ -19,6 +19,7 @@ mod near;
 mod other_users;
 mod pages;
 mod reload;
+mod replace;
 mod result;
 mod runtime;
 mod shell;

@@ -1,7 +1,7 @@
 //! A host's file with one server more, all else in it as it was.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use jsonc_parser::ParseOptions;
@@ -9,6 +9,7 @@ use jsonc_parser::cst::{CstInputValue, CstRootNode};
 use serde_json::{Map, Value};
 
 use super::{Host, file};
+use crate::replace::{beside, replace};
 
 /// The text of a file with this entry, in the place of one of the same name.
 pub(crate) fn with_entry(
@@ -150,11 +151,6 @@ pub(crate) fn write(
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    let beside = |ending: &str| {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(ending);
-        path.with_file_name(name)
-    };
     let now = match fs::read(&path) {
         Ok(now) => Some(now),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -163,29 +159,25 @@ pub(crate) fn write(
     if now.as_deref() != before.map(str::as_bytes) {
         return Err(io::Error::other("it has changed meanwhile, and nothing is written: run this again"));
     }
-    let backup = before.map(|_| beside(".bak"));
+    let backup = before.map(|_| beside(&path, ".bak"));
     if let Some(backup) = &backup {
         fs::copy(&path, backup)?;
     }
-    let new = beside(".new");
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-        let mode = fs::metadata(&path).map(|metadata| metadata.permissions().mode() & 0o777);
-        options.mode(mode.unwrap_or(if is_users { 0o600 } else { 0o644 }));
-    }
-    // One that was left by a crash.
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = options.open(&new)?;
-    file.write_all(after.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, &path)?;
+    let mode = mode_of(&path).unwrap_or(if is_users { 0o600 } else { 0o644 });
+    replace(&path, after.as_bytes(), mode)?;
     Ok(backup)
+}
+
+/// Who may read and write a file that is there, where the system says so.
+#[cfg(unix)]
+fn mode_of(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(path).ok().map(|metadata| metadata.permissions().mode() & 0o777)
+}
+
+#[cfg(not(unix))]
+fn mode_of(_: &Path) -> Option<u32> {
+    None
 }
 
 #[cfg(test)]

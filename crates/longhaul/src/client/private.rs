@@ -1,10 +1,8 @@
 //! Files that nobody but their user reads.
 
-#[cfg(unix)]
-use std::fs;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io;
-use std::path::Path;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 /// How to open one for writing; one that is made is its user's alone (0600 where the system has such a thing).
 pub(super) fn file() -> OpenOptions {
@@ -43,6 +41,32 @@ pub(super) fn check_folder(file: &Path, what: &str) -> io::Result<()> {
 #[cfg(not(unix))]
 pub(super) fn check_folder(_: &Path, _: &str) -> io::Result<()> {
     Ok(())
+}
+
+/// Writes what is to replace a file, beside it and down to the disk: it, and where it is until it is [put](put) in its place.
+pub(super) fn beside(path: &Path, content: &[u8]) -> io::Result<(File, PathBuf)> {
+    let new = path.with_extension("new");
+    // One that was left by a crash may be anybody's.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = file().create_new(true).open(&new)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    Ok((file, new))
+}
+
+/// Puts what was written [`beside`] a file in its place, for good: whoever opens it sees the old one or the new.
+pub(super) fn put(new: &Path, path: &Path) -> io::Result<()> {
+    fs::rename(new, path)?;
+    flush_folder(path)
+}
+
+/// Has the disk know what a file's folder says of it.
+pub(super) fn flush_folder(file: &Path) -> io::Result<()> {
+    // Elsewhere a folder cannot be opened.
+    if cfg!(unix) { File::open(folder_of(file))?.sync_all() } else { Ok(()) }
 }
 
 /// Where a file is.

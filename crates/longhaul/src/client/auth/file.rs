@@ -1,8 +1,8 @@
 //! Tokens in a file that nobody else reads.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write as _};
+use std::fs::{File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -113,18 +113,9 @@ fn change(path: &Path, change: impl FnOnce(&mut Content) -> bool) -> io::Result<
     if !change(&mut content) {
         return Ok(());
     }
-    let new = path.with_extension("new");
-    // One that was left by a crash may be anybody's.
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = private::file().create_new(true).open(&new)?;
-    file.write_all(&serde_json::to_vec_pretty(&content)?)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
+    let (_file, new) = private::beside(path, &serde_json::to_vec_pretty(&content)?)?;
     // What got this one counts no more: without it the user would have to sign in again.
-    if cfg!(unix) { File::open(private::folder_of(path))?.sync_all() } else { Ok(()) }
+    private::put(&new, path)
 }
 
 /// An empty file beside the tokens, to be locked.
@@ -158,6 +149,8 @@ fn check_private(_: &File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[tokio::test]

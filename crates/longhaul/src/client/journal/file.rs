@@ -82,7 +82,7 @@ impl FileJournal {
             len
         };
         // That it is there is to be known before anything in it is.
-        file.sync_all().and_then(|()| sync_folder(&path)).map_err(system)?;
+        file.sync_all().and_then(|()| private::flush_folder(&path)).map_err(system)?;
         let (len, compact_at) = (len as u64, COMPACT_AT.max(2 * len as u64));
         let open = Open { path, file, _lock: lock, len, compact_at, calls, max_calls, is_broken: false };
         Ok(Self { open: Arc::new(Mutex::new(open)) })
@@ -144,18 +144,10 @@ impl Open {
         for (call, entry) in self.calls.entries() {
             text.extend(line(&call, &entry)?);
         }
-        let new = self.path.with_extension("new");
-        match fs::remove_file(&new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = private::file().create_new(true).open(&new)?;
-        file.write_all(&text)?;
-        file.sync_all()?;
+        let (file, new) = private::beside(&self.path, &text)?;
         // From here on it could be either of the two.
         self.is_broken = true;
-        fs::rename(&new, &self.path)?;
-        sync_folder(&self.path)?;
+        private::put(&new, &self.path)?;
         self.is_broken = false;
         self.file = file;
         self.len = text.len() as u64;
@@ -213,11 +205,6 @@ fn said(line: &[u8]) -> Option<Said> {
         return None;
     }
     serde_json::from_slice(text).ok()
-}
-
-fn sync_folder(path: &Path) -> io::Result<()> {
-    // Elsewhere a folder cannot be opened.
-    if cfg!(unix) { File::open(private::folder_of(path))?.sync_all() } else { Ok(()) }
 }
 
 fn failed(what: &str, path: &Path, error: io::Error) -> JournalError {
