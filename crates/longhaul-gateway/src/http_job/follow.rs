@@ -1,188 +1,28 @@
-//! One job from its start to its end: started once, asked after, and whatever happens told as a line for people.
+//! One job that runs: asked after until it has ended, and whatever happens told as a line for people.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::store::{Outcome, Progress, StoreError, TaskId};
-use longhaul::tasks::report::Reporter;
+use longhaul::store::{Outcome, Progress};
 use reqwest::StatusCode;
-use reqwest::header::HeaderValue;
 use serde_json::Value;
-use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use super::client::{Answer, Http, Trouble};
-use super::ledger::{Handle, Kept, Known, Ledger};
+use super::client::{Answer, Trouble};
+use super::follower::{Followed, Follower, Stopped, is_passing, not_before, said, whole};
+use super::ledger::{Handle, Kept, Known};
 use super::outcome::{self, Facts, text_at};
-use super::patience::{FIRST_LOOK, FIRST_PAUSE, LONGEST_PAUSE, Patience};
-use crate::config::{BoundRequest, HttpJob, Meaning, Place, format_duration};
-
-/// Follows one job.
-pub(super) struct Follower {
-    pub(super) job: Arc<HttpJob>,
-    pub(super) http: Http,
-    pub(super) ledger: Ledger,
-    pub(super) key: TaskId,
-    pub(super) reporter: Reporter,
-    /// Nobody is to follow it any more.
-    pub(super) stop: watch::Receiver<bool>,
-    /// The API may have called back.
-    pub(super) woken: Arc<Notify>,
-    /// Until when nothing is done but to wait, if it is worth to put the task aside meanwhile.
-    pub(super) asleep: watch::Sender<Option<Instant>>,
-}
-
-/// The start of a job.
-pub(super) struct Start {
-    pub(super) request: BoundRequest,
-    /// An earlier process may have sent it: so the job may run, whatever comes of this.
-    pub(super) may_run: bool,
-}
-
-/// Nobody wants to know any more.
-pub(super) struct Stopped;
-
-type Followed<T> = Result<T, Stopped>;
-
-/// What came of a start.
-enum Begun {
-    Job(Handle, Box<Kept>),
-    Ended(Outcome),
-}
+use super::patience::Patience;
+use crate::config::{BoundRequest, HttpJob, Meaning, format_duration};
 
 impl Follower {
-    /// Starts the job, unless that is done, and follows it to its end.
-    pub(super) async fn run(mut self, start: Option<Start>, kept: Kept) -> Followed<Outcome> {
-        let (handle, kept, wait) = match (kept.known.job.clone(), start) {
-            // Its look may be due for long.
-            (Some(handle), _) => (handle, kept, Duration::ZERO),
-            (None, Some(start)) => match self.start(start, kept).await? {
-                Begun::Job(handle, kept) => (handle, *kept, self.job.every().min(FIRST_LOOK)),
-                Begun::Ended(outcome) => return Ok(outcome),
-            },
-            (None, None) => return Ok(in_doubt("nothing is known of its start")),
-        };
-        self.follow(&handle, kept, wait).await
-    }
-
-    async fn start(&mut self, start: Start, kept: Kept) -> Followed<Begun> {
-        let give_up = Instant::now() + self.job.start_within;
-        let Start { request, mut may_run } = start;
-        let mut pause = FIRST_PAUSE;
-        loop {
-            // A start that is under way is waited for, whoever stops: only its answer says what to cancel.
-            let answered = self.send(&request, true).await;
-            let (trouble, wait) = match answered {
-                Ok(answer) if answer.status.is_success() => return self.started(&answer, kept).await,
-                Ok(answer) => match self.refused(&answer) {
-                    Refused::Ended(outcome) => {
-                        self.forget(&kept).await;
-                        return Ok(Begun::Ended(outcome));
-                    }
-                    Refused::InDoubt => return Ok(Begun::Ended(in_doubt(&said(&answer)))),
-                    Refused::Passing => {
-                        may_run |= may_hide_a_start(answer.status);
-                        (said(&answer), answer.retry_after())
-                    }
-                },
-                Err(Trouble::TooLong(_)) if !self.job.idempotent => {
-                    return Ok(Begun::Ended(in_doubt("the answer to its start is too long")));
-                }
-                Err(error @ Trouble::TooLong(_)) => {
-                    let text = format!("{} cannot be followed: {error}", self.job.name);
-                    return Ok(Begun::Ended(Outcome::lost(text)));
-                }
-                Err(Trouble::Unsent(text)) => (text, None),
-                Err(Trouble::Unanswered(text)) if self.job.idempotent => {
-                    may_run = true;
-                    (text, None)
-                }
-                Err(Trouble::Unanswered(text)) => return Ok(Begun::Ended(in_doubt(&text))),
-            };
-            if Instant::now() >= give_up {
-                let within = format_duration(self.job.start_within);
-                let text = format!("{} could not be started within {within}: {trouble}", self.job.name);
-                if may_run {
-                    return Ok(Begun::Ended(Outcome::lost(text)));
-                }
-                self.forget(&kept).await;
-                return Ok(Begun::Ended(outcome::failed(text, &self.facts(&kept.known, "", None))));
-            }
-            let wait = not_before(wait, pause);
-            self.say(&format!(
-                "waiting to be started: {trouble}; trying again in {}",
-                format_duration(whole(wait))
-            ));
-            let waited = self.wait(wait.min(give_up.duration_since(Instant::now())), &kept.known).await;
-            if !may_run && !matches!(waited, Ok(None)) {
-                // Nothing has been started, and nothing will be.
-                self.forget(&kept).await;
-            }
-            if let Some(over) = waited? {
-                return Ok(Begun::Ended(over));
-            }
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
-    }
-
-    /// What an answer other than success means for a start.
-    fn refused(&self, answer: &Answer) -> Refused {
-        match Verdict::of(answer.status, self.job.idempotent) {
-            Verdict::Passing => return Refused::Passing,
-            Verdict::InDoubt => return Refused::InDoubt,
-            Verdict::Refused => {}
-        }
-        let mut text = format!("{} was not started: {}", self.job.name, said(answer));
-        let excerpt = answer.excerpt();
-        if !excerpt.is_empty() {
-            text.push_str(&format!("\n{excerpt}"));
-        }
-        Refused::Ended(outcome::failed(text, &Facts { job_id: "", state: None, duration_ms: 0 }))
-    }
-
-    /// Records what the API calls the job.
-    async fn started(&self, answer: &Answer, kept: Kept) -> Followed<Begun> {
-        let handle = match self.handle(answer) {
-            Ok(handle) => handle,
-            Err(problem) => {
-                let text = format!("{} was started and cannot be followed: {problem}", self.job.name);
-                return Ok(Begun::Ended(Outcome::lost(text)));
-            }
-        };
-        let known = Known { job: Some(handle.clone()), ..kept.known.clone() };
-        let kept = self.record(&kept, known).await?;
-        // Whoever else had sent the start may have recorded it first.
-        Ok(Begun::Job(kept.known.job.clone().unwrap_or(handle), Box::new(kept)))
-    }
-
-    fn handle(&self, answer: &Answer) -> Result<Handle, String> {
-        let body = answer.json();
-        let at = |pointer: &str| -> Result<String, String> {
-            let text = text_at(body.as_ref().map_err(Clone::clone)?, pointer);
-            text.ok_or_else(|| format!("the answer to its start has nothing at `{pointer}`"))
-        };
-        let id = self.job.id_at().map(at).transpose()?.unwrap_or_default();
-        let status_url = match self.job.status_url_at() {
-            None => None,
-            Some(Place::Pointer(pointer)) => Some(at(pointer)?),
-            Some(Place::Header(name)) => {
-                let value = answer.headers.get(name).and_then(|value| value.to_str().ok());
-                Some(
-                    value
-                        .ok_or_else(|| format!("the answer to its start has no header `{name}`"))?
-                        .to_owned(),
-                )
-            }
-        };
-        if id.len() > MAX_ID || status_url.as_ref().is_some_and(|url| url.len() > MAX_URL) {
-            return Err("what the API calls it is too long".to_owned());
-        }
-        self.job.status_request(&id, status_url.as_deref()).map_err(|error| error.to_string())?;
-        Ok(Handle { id, status_url })
-    }
-
     /// Asks after the job until it has ended, first after `wait`.
-    async fn follow(&mut self, handle: &Handle, mut kept: Kept, mut wait: Duration) -> Followed<Outcome> {
+    pub(super) async fn follow(
+        &mut self,
+        handle: &Handle,
+        mut kept: Kept,
+        mut wait: Duration,
+    ) -> Followed<Outcome> {
         let job = Arc::clone(&self.job);
         let request = match job.status_request(&handle.id, handle.status_url.as_deref()) {
             Ok(request) => request,
@@ -401,114 +241,6 @@ impl Follower {
         self.record(&kept, known).await?;
         Ok(outcome)
     }
-
-    fn facts<'f>(&self, known: &Known, job_id: &'f str, state: Option<&'f str>) -> Facts<'f> {
-        let age = self.ledger.age(known).as_millis();
-        Facts { job_id, state, duration_ms: u64::try_from(age).unwrap_or(u64::MAX) }
-    }
-
-    /// Waits; the outcome of a job whose time is up by then, or is up meanwhile.
-    async fn wait(&mut self, wait: Duration, known: &Known) -> Followed<Option<Outcome>> {
-        let until_then = self.left(known).map_or(wait, |left| wait.min(left));
-        tokio::select! {
-            () = sleep(until_then) => {}
-            () = stopped(&mut self.stop) => return Err(Stopped),
-        }
-        match self.job.timeout.filter(|timeout| self.ledger.age(known) >= *timeout) {
-            None => Ok(None),
-            Some(timeout) => {
-                let id = known.job.as_ref().map_or("", |handle| handle.id.as_str());
-                let timeout = format_duration(timeout);
-                let text =
-                    format!("{} ran longer than its timeout of {timeout} and is cancelled", self.job.name);
-                Ok(Some(outcome::failed(text, &self.facts(known, id, None))))
-            }
-        }
-    }
-
-    /// How long it may run on, where it may not as long as it takes.
-    fn left(&self, known: &Known) -> Option<Duration> {
-        self.job.timeout.map(|timeout| timeout.saturating_sub(self.ledger.age(known)))
-    }
-
-    async fn send(&self, request: &BoundRequest, starts: bool) -> Result<Answer, Trouble> {
-        let key = HeaderValue::from_str(self.key.as_str()).ok().filter(|_| starts && self.job.idempotent);
-        let more = key.map(|key| (&self.job.key_header, key));
-        self.http.send(request, more, self.job.request_timeout, self.job.max_answer).await
-    }
-
-    /// Asks, unless nobody wants to know any more.
-    async fn ask(&self, request: &BoundRequest) -> Followed<Result<Answer, Trouble>> {
-        let mut stop = self.stop.clone();
-        tokio::select! {
-            answer = self.send(request, false) => Ok(answer),
-            () = stopped(&mut stop) => Err(Stopped),
-        }
-    }
-
-    /// Records what is known, for as long as that takes: what is not recorded would be lost with this process.
-    async fn record(&self, kept: &Kept, known: Known) -> Followed<Kept> {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            match self.ledger.change(&self.key, kept, known.clone()).await {
-                Ok(Some(kept)) => return Ok(kept),
-                Ok(None) => return Err(Stopped),
-                Err(error) => self.store_failed(&error),
-            }
-            // One that is stopped is recorded all the same: it is to be cancelled.
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
-    }
-
-    /// Nothing has been started: whoever comes next may try again.
-    async fn forget(&self, kept: &Kept) {
-        if let Err(error) = self.ledger.forget(&self.key, kept).await {
-            self.store_failed(&error);
-        }
-    }
-
-    fn store_failed(&self, error: &StoreError) {
-        tracing::warn!(task = %self.key, %error, "what is known of a job cannot be recorded yet");
-    }
-
-    fn say(&self, text: &str) {
-        self.reporter.status(outcome::line(text));
-    }
-}
-
-enum Refused {
-    /// It was not started, and will not be.
-    Ended(Outcome),
-    /// It may have been.
-    InDoubt,
-    /// It was not, and may be soon.
-    Passing,
-}
-
-/// What the status of a refusal says of a start.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Verdict {
-    /// It was not started, and the same request will not be.
-    Refused,
-    /// It may have been started, and must not be asked for again.
-    InDoubt,
-    /// It may be asked for again.
-    Passing,
-}
-
-impl Verdict {
-    fn of(status: StatusCode, idempotent: bool) -> Self {
-        let not_now = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-        let may_pass = is_passing(status) || status.is_server_error();
-        match idempotent {
-            _ if not_now => Self::Passing,
-            // An API that stumbled may have started it first: under the same key it says so.
-            true if may_pass => Self::Passing,
-            false if may_hide_a_start(status) => Self::InDoubt,
-            _ => Self::Refused,
-        }
-    }
 }
 
 /// What comes next for a job that runs.
@@ -544,12 +276,6 @@ enum Failed {
     Unusable(String),
 }
 
-/// Completes once nobody is to follow the job any more.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // A sender that is gone has nobody behind it.
-    let _ = stop.wait_for(|stop| *stop).await;
-}
-
 fn at_result(job: &HttpJob, value: &Value, facts: &Facts<'_>) -> Outcome {
     let at = job.result_at();
     match value.pointer(at) {
@@ -563,77 +289,7 @@ fn value_of(answer: &Answer) -> Value {
     answer.json().unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&answer.body).into_owned()))
 }
 
-/// A start of which nobody knows what came of it, and that must not be sent again.
-pub(super) fn in_doubt(why: &str) -> Outcome {
-    Outcome::lost(format!("it may have been started, and must not be started twice: {why}"))
-}
-
-fn said(answer: &Answer) -> String {
-    format!("the API answered {}", answer.status)
-}
-
-/// What another try may well mend.
-fn is_passing(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 408 | 425 | 429 | 502 | 503 | 504)
-}
-
-/// Whether a start may have been taken although it was answered so: by an API that stumbled over it, or a proxy that
-/// waited in vain for what is behind it.
-fn may_hide_a_start(status: StatusCode) -> bool {
-    status == StatusCode::REQUEST_TIMEOUT
-        || (status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE)
-}
-
-/// How long to wait: as the API asks, but never less than we would by ourselves.
-fn not_before(after: Option<Duration>, pause: Duration) -> Duration {
-    after.unwrap_or_default().max(pause)
-}
-
-/// Whole seconds are what people read; less than one stays as it is.
-fn whole(wait: Duration) -> Duration {
-    if wait >= Duration::from_secs(1) { Duration::from_secs(wait.as_secs()) } else { wait }
-}
-
 /// A wait that is worth the writes by which a task is put aside and taken up again: it takes longer than a lease is left alone.
 const LONG: Duration = Duration::from_secs(10);
 /// How often it is looked whether an API has called at another node.
 const ELSEWHERE: Duration = Duration::from_secs(2);
-const MAX_ID: usize = 1 << 10;
-const MAX_URL: usize = 4 << 10;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_api_that_asks_for_no_pause_gets_ours() {
-        let pause = Duration::from_secs(2);
-        assert_eq!(not_before(None, pause), pause);
-        assert_eq!(not_before(Some(Duration::ZERO), pause), pause);
-        assert_eq!(not_before(Some(pause * 3), pause), pause * 3);
-    }
-
-    fn status(code: u16) -> StatusCode {
-        StatusCode::from_u16(code).unwrap()
-    }
-
-    #[test]
-    fn who_stumbles_or_gives_up_waiting_may_hide_a_start() {
-        assert!([408, 500, 502, 504].into_iter().all(|code| may_hide_a_start(status(code))));
-        assert!(![400, 422, 425, 429, 503].into_iter().any(|code| may_hide_a_start(status(code))));
-    }
-
-    #[test]
-    fn only_under_a_key_a_start_is_asked_for_again_that_may_have_begun() {
-        for code in [408, 500, 502, 504, 507] {
-            assert_eq!(Verdict::of(status(code), true), Verdict::Passing, "{code}");
-            assert_eq!(Verdict::of(status(code), false), Verdict::InDoubt, "{code}");
-        }
-        for code in [429, 503] {
-            assert_eq!(Verdict::of(status(code), false), Verdict::Passing, "{code}");
-        }
-        for code in [400, 401, 409, 422] {
-            assert_eq!(Verdict::of(status(code), true), Verdict::Refused, "{code}");
-        }
-    }
-}

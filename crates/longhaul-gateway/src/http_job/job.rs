@@ -19,8 +19,9 @@ use tokio::time::{Instant, sleep};
 use super::callback::Tokens;
 use super::client::Http;
 use super::end::Ending;
-use super::follow::{Follower, Start, in_doubt};
+use super::follower::Follower;
 use super::ledger::{Called, Kept, Ledger};
+use super::start::{Start, in_doubt};
 use crate::config::{ArgumentErrors, Callback, CallbackBody, HttpJob};
 
 /// A configured API: each call of it is a job there.

@@ -10,11 +10,13 @@ mod callback;
 mod client;
 mod end;
 mod follow;
+mod follower;
 mod job;
 mod jobs;
 mod ledger;
 mod outcome;
 mod patience;
+mod start;
 
 pub use callback::{Called, Tokens};
 pub use client::Http;
