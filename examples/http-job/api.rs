@@ -40,6 +40,8 @@ pub(crate) struct State {
     pub(crate) loses: usize,
     /// It starts jobs, and a proxy before it answers 502 in its place.
     pub(crate) hides_starts: bool,
+    /// What it calls every job, where that is no text.
+    pub(crate) names: Option<Value>,
     /// What it wants callers to show.
     pub(crate) token: Option<String>,
     /// Where it ends jobs by itself: a second each step.
@@ -201,7 +203,8 @@ impl State {
             self.jobs.push(Job { key, order, state, frame: 0, begun });
             self.jobs.len() - 1
         });
-        (201, json!({"id": format!("job-{}", number + 1)}))
+        let name = self.names.clone().unwrap_or_else(|| json!(format!("job-{}", number + 1)));
+        (201, json!({"id": name}))
     }
 }
 

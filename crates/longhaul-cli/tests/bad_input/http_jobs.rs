@@ -148,6 +148,20 @@ fn a_start_that_must_not_be_sent_twice_is_in_doubt_after_a_crash() {
 }
 
 #[test]
+fn a_job_that_is_called_by_no_text_cannot_be_followed_and_says_where_its_name_was_looked_for() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    api.state().names = Some(json!({"uuid": "job-1"}));
+    let id = begin_film(&server, &api);
+    let task = ended(server.address(), &id);
+    assert_eq!(task["error"]["data"]["reason"], "worker_lost", "{task}");
+    let message = task["error"]["message"].as_str().unwrap();
+    assert!(message.contains("an object") && message.contains("`/id`"), "{message}");
+    server.kill();
+}
+
+#[test]
 fn an_answer_that_is_lost_is_asked_for_again_under_its_key() {
     let api = api();
     let place = place(&api, "");

@@ -2,12 +2,13 @@
 
 use longhaul::store::Outcome;
 use reqwest::StatusCode;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::client::{Answer, Trouble};
 use super::follower::{Followed, Follower, is_passing, not_before, said, whole};
 use super::ledger::{Handle, Kept, Known};
-use super::outcome::{self, Facts, text_at};
+use super::outcome::{self, Facts};
 use super::patience::{FIRST_PAUSE, LONGEST_PAUSE};
 use crate::config::{BoundRequest, Place, format_duration};
 
@@ -116,31 +117,51 @@ impl Follower {
         Ok(Begun::Job(kept.known.job.clone().unwrap_or(handle), Box::new(kept)))
     }
 
+    /// What the API calls the job, as its answer to the start says.
     fn handle(&self, answer: &Answer) -> Result<Handle, String> {
         let body = answer.json();
-        let at = |pointer: &str| -> Result<String, String> {
-            let text = text_at(body.as_ref().map_err(Clone::clone)?, pointer);
-            text.ok_or_else(|| format!("the answer to its start has nothing at `{pointer}`"))
+        let at = |pointer: &str, longest| -> Result<String, String> {
+            name_at(body.as_ref().map_err(Clone::clone)?, pointer, longest)
         };
-        let id = self.job.id_at().map(at).transpose()?.unwrap_or_default();
+        let id = self.job.id_at().map(|pointer| at(pointer, MAX_ID)).transpose()?.unwrap_or_default();
         let status_url = match self.job.status_url_at() {
             None => None,
-            Some(Place::Pointer(pointer)) => Some(at(pointer)?),
+            Some(Place::Pointer(pointer)) => Some(at(pointer, MAX_URL)?),
             Some(Place::Header(name)) => {
                 let value = answer.headers.get(name).and_then(|value| value.to_str().ok());
-                Some(
-                    value
-                        .ok_or_else(|| format!("the answer to its start has no header `{name}`"))?
-                        .to_owned(),
-                )
+                let value = value.ok_or_else(|| format!("the answer to its start has no header `{name}`"))?;
+                if value.len() > MAX_URL {
+                    return Err(format!("the header `{name}` of the answer to its start is too long"));
+                }
+                Some(value.to_owned())
             }
         };
-        if id.len() > MAX_ID || status_url.as_ref().is_some_and(|url| url.len() > MAX_URL) {
-            return Err("what the API calls it is too long".to_owned());
-        }
         self.job.status_request(&id, status_url.as_deref()).map_err(|error| error.to_string())?;
         Ok(Handle { id, status_url })
     }
+}
+
+/// What an answer calls something: a text, or the digits of a whole number. What else stands there was mistaken for a name by
+/// whoever wrote the pointer, and no URL made of it would be the job's.
+fn name_at(body: &Value, pointer: &str, longest: usize) -> Result<String, String> {
+    let wrong = |what: &str| Err(format!("the answer to its start has {what} at `{pointer}`"));
+    let name = match body.pointer(pointer) {
+        None | Some(Value::Null) => return wrong("nothing"),
+        Some(Value::String(text)) if text.is_empty() => return wrong("an empty text"),
+        Some(Value::String(text)) => text.clone(),
+        // Of a number that takes more bits not all digits are known.
+        Some(Value::Number(number)) if number.is_f64() => {
+            return wrong("a number that is no whole one of 64 bits");
+        }
+        Some(Value::Number(number)) => number.to_string(),
+        Some(Value::Bool(_)) => return wrong("neither a text nor a number (but true or false)"),
+        Some(Value::Array(_)) => return wrong("neither a text nor a number (but a list)"),
+        Some(Value::Object(_)) => return wrong("neither a text nor a number (but an object)"),
+    };
+    if name.len() > longest {
+        return wrong(&format!("{} bytes, more than {longest},", name.len()));
+    }
+    Ok(name)
 }
 
 enum Refused {
@@ -194,7 +215,33 @@ const MAX_URL: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_job_is_called_by_a_text_or_a_number_and_by_nothing_else() {
+        let name = |id: Value| name_at(&json!({ "id": id }), "/id", 8);
+        for (id, known_as) in
+            [(json!("job-1"), "job-1"), (json!(7), "7"), (json!(-7), "-7"), (json!("12345678"), "12345678")]
+        {
+            assert_eq!(name(id).as_deref(), Ok(known_as));
+        }
+        for (id, what) in [
+            (json!({ "uuid": "7" }), "an object"),
+            (json!(["7"]), "a list"),
+            (json!(true), "true or false"),
+            (json!(null), "nothing"),
+            (json!(""), "an empty text"),
+            (json!(7.5), "no whole one"),
+            (serde_json::from_str("123456789012345678901").unwrap(), "no whole one"),
+            (json!("123456789"), "9 bytes, more than 8"),
+        ] {
+            let refused = name(id).unwrap_err();
+            assert!(refused.contains(what) && refused.contains("`/id`"), "{refused}");
+        }
+        assert!(name_at(&json!([]), "/id", 8).unwrap_err().contains("nothing at `/id`"));
+    }
 
     fn status(code: u16) -> StatusCode {
         StatusCode::from_u16(code).unwrap()
