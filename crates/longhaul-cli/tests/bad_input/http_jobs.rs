@@ -429,7 +429,7 @@ fn an_api_that_calls_back_is_asked_at_once_whichever_node_it_calls() {
     let lie = br#"{"state": "failed"}"#;
     assert_eq!(call_back(&other, "POST", &path, lie), (204, String::new()));
     is_film(&ended(server.address(), &id));
-    assert_eq!(call_back(&server, "POST", &path, b""), (404, unknown.clone()), "it was used");
+    assert_eq!(call_back(&server, "POST", &path, b""), (404, unknown.clone()), "it has ended");
 
     // Of a call that is over nobody can tell that it ever was.
     let id = begin(server.address(), "render", json!({"scene": "moor", "frames": 2}));
@@ -460,5 +460,27 @@ fn what_an_api_says_as_it_calls_back_is_believed_where_that_is_configured() {
     let failed = ended(server.address(), &id);
     let words = text(&failed["result"]);
     assert!(words.starts_with("render failed (failed): the scene has no light"), "{failed}");
+    server.kill();
+}
+
+/// Some say how far they are, or call for each part of their work: only what ends the job is the last that is heard.
+#[test]
+fn an_api_may_call_back_as_often_as_it_likes_until_its_job_has_ended() {
+    let api = api();
+    let place = place_with_callback(&api, "status");
+    let mut server = start(&place);
+    let id = begin_film(&server, &api);
+    let path = callback(&api);
+    for frame in 1..=3 {
+        api.state().job("job-1").unwrap().frame = frame;
+        let message = format!("frame {frame} of 3");
+        let status = json!({"state": "running", "frame": frame, "frames": 3, "message": message});
+        assert_eq!(call_back(&server, "POST", &path, status.to_string().as_bytes()).0, 204, "{message}");
+        says(&server, &id, &message);
+    }
+    end(&api, "succeeded");
+    assert_eq!(call_back(&server, "POST", &path, br#"{"state": "succeeded"}"#).0, 204);
+    is_film(&ended(server.address(), &id));
+    assert_eq!(call_back(&server, "POST", &path, br#"{"state": "succeeded"}"#).0, 404);
     server.kill();
 }

@@ -1,4 +1,4 @@
-//! An API calls back: once for each job, with a token that was made for it.
+//! An API calls back, as often as it likes until the job has ended, with a token that was made for that job.
 //!
 //! A token is sealed and not only signed: it travels in an address, which stands in logs, and the id of a task may be
 //! the key to it. Nodes share the key.

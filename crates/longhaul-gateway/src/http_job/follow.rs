@@ -125,10 +125,9 @@ impl Follower {
     /// Waits for the time of the next look, or until the API calls back: here, or at another node.
     async fn next(&mut self, wait: Duration, known: &Known, patience: &mut Patience) -> Followed<Next> {
         let until = Instant::now() + wait;
-        let may_call = known.token.is_some() && !patience.has_called();
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            if !may_call {
+            if known.token.is_none() {
                 return Ok(self.wait(left, known).await?.map_or(Next::Look, Next::Over));
             }
             let woken = Arc::clone(&self.woken);
@@ -140,12 +139,13 @@ impl Follower {
                 return Ok(Next::Over(over));
             }
             match self.ledger.find(&self.key).await {
-                Ok(Some(Kept { known: Known { called: Some(called), .. }, .. })) => {
-                    patience.call();
-                    let told = called.status.and_then(|body| self.read(body).ok());
-                    return Ok(told.map_or(Next::Look, Next::Told));
+                Ok(kept) => {
+                    if let Some(called) = kept.as_ref().and_then(|kept| kept.known.unheard(patience)) {
+                        patience.call(called.nth);
+                        let told = called.said.status.clone().and_then(|body| self.read(body).ok());
+                        return Ok(told.map_or(Next::Look, Next::Told));
+                    }
                 }
-                Ok(_) => {}
                 Err(error) => {
                     tracing::debug!(task = %self.key, %error, "whether a job's API has called is not known")
                 }
@@ -171,10 +171,9 @@ impl Follower {
     }
 
     fn read(&self, body: Value) -> Result<Status, String> {
-        let at = self.job.status_at().state;
-        match text_at(&body, at) {
+        match outcome::state(&self.job, &body) {
             Some(state) => Ok(Status { state, body }),
-            None => Err(format!("its status has nothing at `{at}`")),
+            None => Err(format!("its status has nothing at `{}`", self.job.status_at().state)),
         }
     }
 

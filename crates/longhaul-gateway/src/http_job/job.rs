@@ -12,6 +12,7 @@ use longhaul::tasks::environment::BoxFuture;
 use longhaul::tasks::job::{Attached, ExternalJob, JobError, JobRun, NotStarted};
 use longhaul::tasks::project;
 use longhaul::tasks::report::Reporter;
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
@@ -20,9 +21,10 @@ use super::callback::Tokens;
 use super::client::Http;
 use super::end::Ending;
 use super::follower::Follower;
-use super::ledger::{Called, Kept, Ledger};
+use super::ledger::{Kept, Ledger, Said};
+use super::outcome;
 use super::start::{Start, in_doubt};
-use crate::config::{ArgumentErrors, Callback, CallbackBody, HttpJob};
+use crate::config::{ArgumentErrors, Callback, CallbackBody, HttpJob, Meaning};
 
 /// A configured API: each call of it is a job there.
 #[derive(Debug)]
@@ -54,7 +56,7 @@ impl JobOverHttp {
         &self.ending
     }
 
-    /// The API has called back: `false` if nothing waits for that.
+    /// The API has called back, be it for the first time or again: `false` if nothing waits for that.
     pub(super) async fn called(&self, key: &TaskId, token: &str, body: &[u8]) -> Result<bool, StoreError> {
         let Some(callback) = &self.job().callback else { return Ok(false) };
         let Ending { ledger, store, .. } = &self.ending;
@@ -62,19 +64,27 @@ impl JobOverHttp {
         if !open {
             return Ok(false);
         }
-        let status = match callback.body {
-            CallbackBody::Ignored => None,
-            CallbackBody::Status => serde_json::from_slice(body).ok(),
+        let said = match callback.body {
+            CallbackBody::Ignored => Said::default(),
+            CallbackBody::Status => self.said(body),
         };
-        let noted = match ledger.call(key, token, &Called { status }).await {
+        let noted = match ledger.call(key, token, &said).await {
             // What is too long to be kept is asked for.
-            Err(StoreError::TooLarge { .. }) => ledger.call(key, token, &Called { status: None }).await,
+            Err(StoreError::TooLarge { .. }) => ledger.call(key, token, &Said::default()).await,
             noted => noted,
         }?;
         if noted {
             self.live.wake(key);
         }
         Ok(noted)
+    }
+
+    /// What the body of a call says of its job.
+    fn said(&self, body: &[u8]) -> Said {
+        let status: Option<Value> = serde_json::from_slice(body).ok();
+        let state = status.as_ref().and_then(|status| outcome::state(self.job(), status));
+        let is_end = state.is_some_and(|state| self.job().meaning(&state) != Meaning::Running);
+        Said { status, is_end }
     }
 
     /// The token for a job that is about to be started, where its API can call back.
@@ -212,7 +222,7 @@ struct Live(Arc<Mutex<HashMap<TaskId, Followed>>>);
 #[derive(Debug)]
 struct Followed {
     stop: watch::Sender<bool>,
-    /// Told when its API has called back.
+    /// Told each time its API calls back.
     woken: Arc<Notify>,
     /// Closed once nobody is at it any more.
     at_it: watch::Receiver<()>,

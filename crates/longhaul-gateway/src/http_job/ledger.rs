@@ -35,7 +35,7 @@ pub(super) struct Known {
     /// The token by which the API signs in when it calls back: a start that is sent again is the same to the letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token: Option<String>,
-    /// The call, once it has come. There is no second one.
+    /// The latest call, once one has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) called: Option<Called>,
     /// How it was followed when its task was last put aside.
@@ -50,9 +50,30 @@ fn is_new(patience: &Patience) -> bool {
 /// An API has called back.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct Called {
+    /// Which call it is, counted from 1: by that it is known whether it was heard. An older release took one.
+    #[serde(default = "first")]
+    pub(super) nth: u32,
+    /// When it came by the store's time, in milliseconds since 1970.
+    #[serde(default)]
+    at: u64,
+    /// What it says.
+    #[serde(flatten)]
+    pub(super) said: Said,
+}
+
+/// What an API says as it calls back.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct Said {
     /// The job's status, where the body of a call is believed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) status: Option<serde_json::Value>,
+    /// By that the job has ended: no other call is taken after this.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_end: bool,
+}
+
+fn first() -> u32 {
+    1
 }
 
 /// What an API calls a job.
@@ -98,9 +119,14 @@ impl Known {
         }
     }
 
+    /// The latest call, if whoever is as patient as `patience` has not heard of it.
+    pub(super) fn unheard(&self, patience: &Patience) -> Option<&Called> {
+        self.called.as_ref().filter(|called| !patience.has_heard(called.nth))
+    }
+
     /// Whether the API has called, and whoever followed it last has not heard of that.
     pub(super) fn is_unheard(&self) -> bool {
-        self.called.is_some() && !self.patience.has_called()
+        self.unheard(&self.patience).is_some()
     }
 }
 
@@ -189,15 +215,26 @@ impl Ledger {
         }
     }
 
-    /// Notes that the API has called back with this token: `false` if nothing waits for that, or it has before.
-    pub(super) async fn call(&self, key: &TaskId, token: &str, called: &Called) -> Result<bool, StoreError> {
+    /// Notes that the API has called back with this token: `false` if nothing waits for that, for the job has ended.
+    ///
+    /// A call that says nothing needs no note where another came a moment ago: that one has the job looked at again and again.
+    pub(super) async fn call(&self, key: &TaskId, token: &str, said: &Said) -> Result<bool, StoreError> {
         loop {
             let Some(kept) = self.find(key).await? else { return Ok(false) };
-            let known = kept.known;
-            if known.token.as_deref() != Some(token) || known.called.is_some() || known.over {
+            let (known, at) = (kept.known, self.now());
+            let is_spent = known.over || known.called.as_ref().is_some_and(|called| called.said.is_end);
+            if known.token.as_deref() != Some(token) || is_spent {
                 return Ok(false);
             }
-            let bytes = write(&Known { called: Some(called.clone()), ..known });
+            let nth = match &known.called {
+                Some(called) if said.status.is_none() && at.saturating_sub(called.at) < A_MOMENT => {
+                    return Ok(true);
+                }
+                Some(called) => called.nth.wrapping_add(1),
+                None => first(),
+            };
+            let called = Some(Called { nth, at, said: said.clone() });
+            let bytes = write(&Known { called, ..known });
             let value = Value::for_ever(&bytes);
             if self.registry.compare_and_set(name(key), Some(kept.version), Some(value)).await?.is_done() {
                 return Ok(true);
@@ -233,6 +270,8 @@ fn write(known: &Known) -> Vec<u8> {
 }
 
 const KIND: &str = "http-job";
+/// How soon after another call one that says nothing is none, in milliseconds: no sooner is a job looked at again after a call.
+const A_MOMENT: u64 = 1000;
 const OVER: Duration = Duration::from_secs(30 * 24 * 3600);
 
 #[cfg(test)]
@@ -290,25 +329,53 @@ mod tests {
         assert_eq!((kept.known.job, kept.known.over), (handle("7"), true));
     }
 
-    /// A6, D7 of `conformance/REQUIREMENTS.md`.
+    /// A6 of `conformance/REQUIREMENTS.md`.
     #[tokio::test]
-    async fn an_api_is_heard_once_and_with_its_own_token() {
+    async fn an_api_is_heard_with_its_own_token_until_it_has_said_that_a_job_has_ended() {
         let (ledger, key) = ledger();
         let (begun, _) = ledger.begin(&key, "render", Some("ours".to_owned())).await.unwrap();
-        let called = |status: &str| Called { status: Some(status.into()) };
+        let said = |status: &str| Said { status: Some(status.into()), is_end: status == "done" };
         let hear = |token, status| {
-            let (ledger, key, called) = (&ledger, &key, called(status));
-            async move { ledger.call(key, token, &called).await.unwrap() }
+            let (ledger, key, said) = (&ledger, &key, said(status));
+            async move { ledger.call(key, token, &said).await.unwrap() }
         };
+        let found = || async { ledger.find(&key).await.unwrap().unwrap().known };
         assert!(!hear("another", "done").await && !hear("", "done").await);
+        assert!(hear("ours", "begun").await && hear("ours", "half").await);
+        let called = found().await.called.unwrap();
+        assert_eq!((called.nth, &called.said), (2, &said("half")));
         assert!(hear("ours", "done").await);
-        assert!(!hear("ours", "failed").await, "it has called");
-        assert_eq!(ledger.find(&key).await.unwrap().unwrap().known.called, Some(called("done")));
+        assert!(!hear("ours", "failed").await, "it has said that it has ended");
+        assert_eq!(found().await.called.map(|called| called.said), Some(said("done")));
         // Who has not heard of the call takes nothing of it back.
         let over = Known { over: true, ..begun.known.clone() };
         let kept = ledger.change(&key, &begun, over).await.unwrap().unwrap();
-        assert_eq!(kept.known.called, Some(called("done")));
-        assert!(!ledger.call(&key, "ours", &Called { status: None }).await.unwrap());
+        assert_eq!(kept.known.called.map(|called| called.said), Some(said("done")));
+        assert!(!ledger.call(&key, "ours", &Said::default()).await.unwrap());
+    }
+
+    /// D7 of `conformance/REQUIREMENTS.md`.
+    #[tokio::test]
+    async fn each_call_of_an_api_is_heard_once_and_many_in_a_moment_are_one() {
+        let clock = StepClock::at(Time::from_unix_ms(1_000_000));
+        let store = Arc::new(Memory::with(Settings::default(), Arc::new(clock.clone())));
+        let (ledger, key) = (Ledger::new(store.clone(), store), TaskId::new("task-1").unwrap());
+        ledger.begin(&key, "render", Some("ours".to_owned())).await.unwrap();
+        let call = || async { ledger.call(&key, "ours", &Said::default()).await.unwrap() };
+        let found = || async { ledger.find(&key).await.unwrap().unwrap() };
+        assert!(call().await && call().await);
+        let mut patience = Patience::default();
+        let known = found().await.known;
+        assert_eq!(known.unheard(&patience).map(|called| called.nth), Some(1));
+        patience.call(1);
+        assert_eq!(known.unheard(&patience), None);
+        clock.advance(Duration::from_secs(1));
+        assert!(call().await);
+        assert_eq!(found().await.known.unheard(&patience).map(|called| called.nth), Some(2));
+        patience.call(2);
+        // A node of an older release has written the entry: it counts no calls, and one too many is heard.
+        let older: Called = serde_json::from_str("{}").unwrap();
+        assert_eq!((older.nth, patience.has_heard(older.nth)), (1, false));
     }
 
     #[tokio::test]

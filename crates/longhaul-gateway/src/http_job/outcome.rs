@@ -48,6 +48,11 @@ pub(super) fn failed(text: String, facts: &Facts<'_>) -> Outcome {
     project::stored(&result.with_meta(Meta::new().with(META, facts)))
 }
 
+/// How a job stands, by its status and in the API's word.
+pub(super) fn state(job: &HttpJob, status: &Value) -> Option<String> {
+    text_at(status, job.status_at().state)
+}
+
 /// Why a job has failed, by its last status.
 pub(super) fn reason(job: &HttpJob, status: &Value, state: &str) -> String {
     let said = job.status_at().message.and_then(|pointer| text_at(status, pointer));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How often in a row something went wrong, and whether the API has called.
+/// How often in a row something went wrong, and which call of the API was heard.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub(super) struct Patience {
@@ -19,12 +19,14 @@ pub(super) struct Patience {
     /// Once it has called: how long to wait until the next look. Some APIs call before they know themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     called: Option<Duration>,
+    /// Which of its calls was heard last, counted from 1.
+    heard: u32,
 }
 
 impl Patience {
     /// It has said how the job stands.
     pub(super) fn hear(&mut self) {
-        *self = Self { called: self.called, ..Self::default() };
+        *self = Self { called: self.called, heard: self.heard, ..Self::default() };
     }
 
     /// The job is not there, at `now` in milliseconds since 1970: is that believed? A job that was just started may not be seen
@@ -51,14 +53,14 @@ impl Patience {
         pause
     }
 
-    /// The API has called, as it does once.
-    pub(super) fn call(&mut self) {
-        self.called = Some(FIRST_LOOK);
+    /// The API has called, as often as this.
+    pub(super) fn call(&mut self, nth: u32) {
+        (self.called, self.heard) = (Some(FIRST_LOOK), nth);
     }
 
-    /// Whether it has, and that was heard.
-    pub(super) fn has_called(&self) -> bool {
-        self.called.is_some()
+    /// Whether this is the call that was heard last.
+    pub(super) fn has_heard(&self, nth: u32) -> bool {
+        self.heard == nth
     }
 
     /// How long to wait for the next look: from the API's call on twice as long each time, until it is as long as ever.
@@ -115,11 +117,11 @@ mod tests {
         }
         let seconds = Duration::from_secs;
         assert_eq!(told, [(false, seconds(20)), (false, seconds(40)), (true, seconds(60))]);
-        patience.call();
+        patience.call(3);
         patience.hear();
         assert_eq!(patience.pause(every), seconds(1));
         let mut next = found(&patience);
-        assert!(next.has_called());
+        assert!(next.has_heard(3) && !next.has_heard(4));
         let pauses: Vec<_> = (0..6).map(|_| next.pause(every).as_secs()).collect();
         assert_eq!(pauses, [2, 4, 8, 16, 20, 20]);
         assert_eq!(serde_json::from_str::<Patience>("{}").unwrap(), Patience::default());

@@ -35,8 +35,7 @@ pub trait Callbacks: fmt::Debug + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotTaken {
-    /// The token is none, or is of something else, was used, has expired or is of what has ended: one answer for all,
-    /// a 404.
+    /// The token is none, or is of something else, has expired or is of what has ended: one answer for all, a 404.
     #[error("nothing waits for this call")]
     Unknown,
     /// It cannot be recorded now; the same call may be made again. A 503.
