@@ -34,6 +34,8 @@ pub(crate) struct State {
     pub(crate) redirects: Option<SocketAddr>,
     /// It answers nothing but 503.
     pub(crate) is_down: bool,
+    /// It refuses to cancel jobs (409), whether they run or have ended.
+    pub(crate) keeps_jobs: bool,
     /// It starts jobs and holds back the answers, for as long as this is so.
     pub(crate) holds_starts: bool,
     /// How many answers to starts it loses: the job is started, and the connection ends.
@@ -159,7 +161,9 @@ impl Api {
             },
             ("DELETE", ["jobs", id]) => {
                 state.cancels += 1;
+                let keeps = state.keeps_jobs;
                 match state.job(id) {
+                    Some(_) if keeps => (409, json!({"error": "not now"})),
                     Some(job) => {
                         job.state = "cancelled".to_owned();
                         (204, Value::Null)

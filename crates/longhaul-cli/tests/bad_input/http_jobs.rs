@@ -3,6 +3,7 @@
 //! The configuration is the one of `examples/http-job`, but for where its renderer is.
 
 use std::net::TcpListener;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -319,6 +320,36 @@ fn a_cancel_reaches_an_api_that_is_down_and_a_server_that_is_killed() {
     eventually("the cancel", || (api.state().jobs[0].state == "cancelled").then_some(()));
     assert_eq!(task(server.address(), &id)["status"], "cancelled");
     drop(server);
+}
+
+/// A cancel that is refused says nothing of whether there is anything to cancel.
+#[test]
+fn a_cancel_that_is_refused_is_sent_again_until_the_job_has_ended() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    let id = begin_film(&server, &api);
+    api.state().keeps_jobs = true;
+    assert_eq!(cancel(server.address(), &id)["status"], "cancelled");
+    let said = "the API refuses the cancel with a 409, and says that the job is `running`";
+    eventually("a word of it", || server.said().contains(said).then_some(()));
+    api.state().keeps_jobs = false;
+    eventually("the cancel", || (api.state().jobs[0].state == "cancelled").then_some(()));
+
+    // One that has ended by itself is let go.
+    let id = begin(server.address(), "render", json!({"scene": "moor", "frames": 2}));
+    eventually("the job", || (api.state().jobs.len() == 2).then_some(()));
+    {
+        let mut state = api.state();
+        (state.keeps_jobs, state.cancels) = (true, 0);
+    }
+    assert_eq!(cancel(server.address(), &id)["status"], "cancelled");
+    eventually("a cancel", || (api.state().cancels == 1).then_some(()));
+    api.state().job("job-2").unwrap().state = "succeeded".to_owned();
+    eventually("another", || (api.state().cancels == 2).then_some(()));
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(api.state().cancels, 2, "there is nothing to cancel any more");
+    server.kill();
 }
 
 #[test]

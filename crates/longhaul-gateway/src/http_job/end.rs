@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use longhaul::store::{Scope, StoreError, TaskId, TaskStore};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::client::Http;
 use super::job::JobOverHttp;
 use super::jobs::Jobs;
 use super::ledger::{Handle, Kept, Ledger};
-use crate::config::HttpJob;
+use super::outcome;
+use crate::config::{HttpJob, Meaning};
 
 /// Ends jobs of one API.
 #[derive(Clone, Debug)]
@@ -32,6 +33,9 @@ pub(super) enum NotEnded {
     Store(#[from] StoreError),
     #[error("the API has not taken the cancel: {0}")]
     Api(String),
+    /// And it may never do so.
+    #[error("the API refuses the cancel with a 409, and {0}")]
+    Refused(String),
 }
 
 impl Ending {
@@ -52,13 +56,35 @@ impl Ending {
 
     async fn keep_ending(&self, key: &TaskId, _busy: Busy) {
         let mut pause = FIRST_PAUSE;
+        let mut refused = None;
         loop {
             sleep(pause).await;
             match self.try_end(key).await {
                 Ok(()) => return,
-                Err(error) => tracing::debug!(task = %key, %error, "a job is not cancelled yet"),
+                Err(error) => {
+                    tracing::debug!(task = %key, %error, "a job is not cancelled yet");
+                    refused = match error {
+                        NotEnded::Refused(_) => refused.or_else(|| Some(Instant::now())),
+                        NotEnded::Store(_) | NotEnded::Api(_) => None,
+                    };
+                    if refused.is_some_and(|since| since.elapsed() >= REFUSED) {
+                        return self.give_up(key, &error).await;
+                    }
+                }
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Lets a job run that cannot be cancelled. What was known of it goes, or it would be tried again for ever.
+    async fn give_up(&self, key: &TaskId, error: &NotEnded) {
+        tracing::warn!(task = %key, job = self.job.name, %error, "a job cannot be cancelled and may run on");
+        let forgotten = match self.ledger.find(key).await {
+            Ok(Some(kept)) => self.ledger.forget(key, &kept).await,
+            found => found.map(|_| ()),
+        };
+        if let Err(error) = forgotten {
+            tracing::warn!(task = %key, %error, "what is known of a job cannot be forgotten yet");
         }
     }
 
@@ -108,8 +134,9 @@ impl Ending {
         let answer = self.http.send(&request, None, job.request_timeout, job.max_answer).await;
         let answer = answer.map_err(|error| NotEnded::Api(error.to_string()))?;
         match answer.status.as_u16() {
-            // It is not there (any more), or has ended.
-            404 | 409 | 410 => Ok(()),
+            // It is not there (any more).
+            404 | 410 => Ok(()),
+            409 => self.has_ended(handle).await,
             _ if answer.status.is_success() => Ok(()),
             401 | 403 | 408 | 425 | 429 | 500.. => {
                 Err(NotEnded::Api(format!("it answered {}", answer.status)))
@@ -118,6 +145,27 @@ impl Ending {
                 tracing::warn!(task = %key, job = job.name, id, status, "a job refuses to be cancelled and may run on");
                 Ok(())
             }
+        }
+    }
+
+    /// Whether a job that is not to be cancelled has ended: its status says so.
+    async fn has_ended(&self, handle: &Handle) -> Result<(), NotEnded> {
+        let job = &self.job;
+        let refused = |why: String| Err(NotEnded::Refused(why));
+        let request = match job.status_request(&handle.id, handle.status_url.as_deref()) {
+            Ok(request) => request,
+            Err(error) => return refused(format!("cannot be asked how the job stands: {error}")),
+        };
+        let answer = self.http.send(&request, None, job.request_timeout, job.max_answer).await;
+        let answer = answer.map_err(|error| NotEnded::Api(format!("a 409, and then: {error}")))?;
+        let status = answer.status.as_u16();
+        match answer.json().ok().and_then(|status| outcome::state(job, &status)) {
+            _ if matches!(status, 404 | 410) => Ok(()),
+            Some(state) if answer.status.is_success() => match job.meaning(&state) {
+                Meaning::Done | Meaning::Failed => Ok(()),
+                Meaning::Running => refused(format!("says that the job is `{}`", outcome::line(&state))),
+            },
+            _ => refused(format!("does not say how the job stands (it answered {status})")),
         }
     }
 
@@ -211,6 +259,8 @@ async fn tool_of<'j>(
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long a cancel is sent again that an API refuses with a 409 although the job has not ended.
+const REFUSED: Duration = Duration::from_secs(10 * 60);
 /// How many jobs are looked at side by side.
 const AT_A_TIME: usize = 16;
 /// How long a start is given beyond the time it is tried for.
