@@ -75,6 +75,7 @@ fn a_flood_is_kept_in_part_with_the_gap_named_and_holds_no_memory() {
         (Some(60_000_004), Some(0))
     );
     assert!(text(&result["result"]).ends_with("end\n"), "the end is what counts");
+    assert!(text(&result["result"]).contains(" of 60000004 bytes of stdout; "), "and it says that it is cut");
     let read = output(address, &task, "stdout");
     let gap = read.iter().find_map(|part| part["_meta"]["dev.longhaul/output"].get("gap"));
     let gap = gap.unwrap_or_else(|| panic!("no gap is named in {} reads", read.len()));
@@ -136,10 +137,33 @@ fn a_line_without_an_end_is_cut_in_the_status_and_whole_in_the_output() {
     fs::write(scene.place.path("ended"), "").unwrap();
     let result = ended(address, &task);
     assert!(text(&result["result"]).len() <= 64 << 10);
+    let (said, _) = text(&result["result"]).split_once('\n').unwrap();
+    assert!(said.starts_with("(cut: the last ") && said.contains(" of 10000001 bytes of stdout;"), "{said}");
+    assert!(said.ends_with(&format!("all of them: longhaul://tasks/{task}/stdout)")), "{said}");
     let read = output(address, &task, "stdout");
     let bytes: usize = read.iter().filter_map(|part| part["text"].as_str()).map(str::len).sum();
     assert_eq!(bytes, 10_000_001);
     assert!(read.iter().all(|part| part["text"].as_str().is_none_or(|text| text.len() <= 256 << 10)));
+    scene.ends_well();
+}
+
+#[test]
+fn what_a_result_leaves_out_of_the_output_it_says() {
+    let long = "yes 0123456789abcde | head -c 100000";
+    let failing = format!("{long} >&2; exit 3");
+    let quick = format!("[tools.long]\ndescription = \"d\"\ncommand = [\"sh\", \"-c\", \"{long}\"]\n");
+    let scene = Scene::new(&[quick, tool("failing", &failing, "")].concat());
+    let address = scene.server.address();
+    // What is no task leaves nothing behind.
+    let answer = call(address, "long", json!({}));
+    let (said, rest) = text(&answer["result"]).split_once('\n').unwrap();
+    let shown = rest.len();
+    assert_eq!(said, format!("(cut: the last {shown} of 100000 bytes of stdout; the others are not kept)"));
+    let task = begin(address, "failing", json!({}));
+    let failed = ended(address, &task);
+    let (said, _) = text(&failed["result"]).split_once('\n').unwrap();
+    let whole = format!("bytes of stderr; all of them: longhaul://tasks/{task}/stderr)");
+    assert!(said.starts_with("(cut: the last ") && said.ends_with(&whole), "{said}");
     scene.ends_well();
 }
 

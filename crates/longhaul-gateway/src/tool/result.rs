@@ -15,8 +15,11 @@ use super::output::uri;
 use crate::command::{Cause, Cut, Exit, FileError, Noted, Output as OutputFile, Stream};
 use crate::config::{CommandTool, Output, format_duration};
 
-/// How much of a stream a result repeats, in bytes: its end.
+/// How much of a stream a result repeats, in bytes: its end, and of one that is longer what says that it is.
 const TEXT: usize = 64 << 10;
+
+/// How much of that is kept free for saying so.
+const CUT: usize = 512;
 
 /// How much standard output is read as JSON, in bytes.
 const JSON: usize = 4 << 20;
@@ -92,15 +95,15 @@ pub(super) fn of(id: &str, dir: &Path, exit: &Exit, kept: bool, terms: Terms) ->
         _ => {}
     }
     let terms = terms.or_noted(dir)?;
-    let stdout = end_of(dir, Stream::Stdout, TEXT)?;
+    let shown = Shown { id, dir, exit, kept };
+    let stdout = shown.end_of(Stream::Stdout)?;
     // An empty block says nothing, and there are models that take none.
-    let mut content: Vec<Content> =
-        (!stdout.is_empty()).then(|| Content::text(lossy(&stdout))).into_iter().collect();
+    let mut content: Vec<Content> = (!stdout.is_empty()).then(|| Content::text(stdout)).into_iter().collect();
     let mut structured = None;
     let mut failed = !exit.is_success();
     let why = why(&terms, exit);
     if let Some(why) = &why {
-        content.push(Content::text(explained(&end_of(dir, Stream::Stderr, TEXT)?, why, exit)));
+        content.push(Content::text(explained(shown.end_of(Stream::Stderr)?, why, exit)));
     } else if terms.output == Output::Json {
         match parsed(dir, exit)? {
             Ok(value) => structured = Some(value),
@@ -216,8 +219,7 @@ fn signal_name(number: i32) -> String {
 }
 
 /// The end of standard error, and why the run failed where that would not say it.
-fn explained(stderr: &[u8], why: &str, exit: &Exit) -> String {
-    let mut text = lossy(stderr);
+fn explained(mut text: String, why: &str, exit: &Exit) -> String {
     let says_it_itself = exit.cause == Cause::Exited && exit.code.is_some() && !text.trim().is_empty();
     if !says_it_itself {
         if !text.is_empty() && !text.ends_with('\n') {
@@ -228,23 +230,54 @@ fn explained(stderr: &[u8], why: &str, exit: &Exit) -> String {
     text
 }
 
-fn end_of(dir: &Path, stream: Stream, max: usize) -> Result<Vec<u8>, FileError> {
+/// What a result shows of the output of a run.
+struct Shown<'r> {
+    id: &'r str,
+    dir: &'r Path,
+    exit: &'r Exit,
+    kept: bool,
+}
+
+impl Shown<'_> {
+    /// The end of a stream. Where that is not all of it, it says so first: what is missing, and where it is.
+    fn end_of(&self, stream: Stream) -> Result<String, FileError> {
+        let summary = match stream {
+            Stream::Stdout => &self.exit.stdout,
+            Stream::Stderr => &self.exit.stderr,
+        };
+        let most = if summary.total > TEXT as u64 { TEXT - CUT } else { TEXT };
+        let bytes = match end_of(self.dir, stream, most)? {
+            Ok(bytes) => bytes,
+            Err(problem) => return Ok(problem),
+        };
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if bytes.len() as u64 >= summary.total {
+            return Ok(text);
+        }
+        let whole = match (self.kept, summary.is_truncated()) {
+            (true, false) => format!("all of them: {}", uri(self.id, stream)),
+            (true, true) => format!("{} of them are kept: {}", summary.kept, uri(self.id, stream)),
+            (false, _) => "the others are not kept".to_owned(),
+        };
+        let (shown, total, name) = (bytes.len(), summary.total, stream.name());
+        Ok(format!("(cut: the last {shown} of {total} bytes of {name}; {whole})\n{text}"))
+    }
+}
+
+/// The last bytes of a stream, or why they cannot be read.
+fn end_of(dir: &Path, stream: Stream, max: usize) -> Result<Result<Vec<u8>, String>, FileError> {
     let read = match OutputFile::open(dir, stream) {
         Ok(output) => output.read_end(max, Cut::AtChar),
         Err(error) if error.is_passing() => return Err(error),
         Err(error) => Err(std::io::Error::other(error)),
     };
     Ok(match read {
-        Ok(chunk) => chunk.bytes,
+        Ok(chunk) => Ok(chunk.bytes),
         Err(error) => {
             tracing::warn!(%error, dir = %dir.display(), "a command's output cannot be read");
-            format!("(the output cannot be read: {error})").into_bytes()
+            Err(format!("(the output cannot be read: {error})"))
         }
     })
-}
-
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Standard output as one JSON value.
@@ -253,7 +286,10 @@ fn parsed(dir: &Path, exit: &Exit) -> Result<Result<Box<RawValue>, String>, File
         let total = exit.stdout.total;
         return Ok(Err(format!("standard output is not usable as JSON: {total} bytes are more than {JSON}")));
     }
-    let bytes = end_of(dir, Stream::Stdout, JSON)?;
+    let bytes = match end_of(dir, Stream::Stdout, JSON)? {
+        Ok(bytes) => bytes,
+        Err(problem) => return Ok(Err(problem)),
+    };
     Ok(serde_json::from_slice(&bytes).map_err(|error| format!("standard output is not valid JSON: {error}")))
 }
 
