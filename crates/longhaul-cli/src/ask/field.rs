@@ -154,6 +154,40 @@ fn between<N: std::fmt::Display>(bounds: (Option<N>, Option<N>), of: &str) -> St
     }
 }
 
+/// It in a line: its name, what it takes and is filled in with, and what is said of it.
+pub(super) fn line(name: &str, field: &Field, is_required: bool) -> String {
+    let takes = match field.kind() {
+        FieldKind::Choice { options } => format!("one of {}", titled(&options)),
+        FieldKind::Choices { options, .. } => format!("{}: {}", takes(field), titled(&options)),
+        _ => takes(field),
+    };
+    let mut line = name.to_owned();
+    if !takes.is_empty() {
+        line.push_str(&format!(", {takes}"));
+    }
+    match default(field) {
+        Some(default) => line.push_str(&format!(" [{default}]")),
+        None if !is_required => line.push_str(" (or nothing)"),
+        None => {}
+    }
+    let title = field.title().filter(|title| *title != name);
+    let said: Vec<&str> = title.into_iter().chain(field.description()).collect();
+    if !said.is_empty() {
+        line.push_str(&format!(": {}", said.join(". ")));
+    }
+    clean::line(&line, 1000)
+}
+
+/// Options with their titles: `stage (Staging), prod (Production)`.
+fn titled(options: &[FieldOption<'_>]) -> String {
+    let option = |option: &FieldOption<'_>| match option.title.filter(|title| *title != option.value) {
+        Some(title) => format!("{} ({title})", option.value),
+        None => option.value.to_owned(),
+    };
+    let more = if options.len() > SHOWN { ", …" } else { "" };
+    format!("{}{more}", options.iter().take(SHOWN).map(option).collect::<Vec<_>>().join(", "))
+}
+
 /// It as one gives it on a command line: `shards=1..64`.
 pub(super) fn usage(name: &str, field: &Field, is_required: bool) -> String {
     let value = match field.kind() {

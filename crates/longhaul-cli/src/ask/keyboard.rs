@@ -9,7 +9,7 @@ use super::fill::Dialogue;
 use crate::term::{Show, note};
 
 /// Whether somebody sits here who can be asked.
-pub(super) fn is_there() -> bool {
+pub(crate) fn is_there() -> bool {
     // What runs in the name of continuous integration may have been given a terminal, and has nobody in front of it.
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && std::env::var_os("CI").is_none()
 }

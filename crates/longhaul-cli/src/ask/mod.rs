@@ -14,6 +14,7 @@ use longhaul::client::Options;
 use longhaul::proto::model::{ElicitParams, ElicitResult, Task, TaskStatus};
 use tokio::sync::watch;
 
+pub(crate) use keyboard::is_there;
 pub(crate) use question::{Given, Question};
 
 use crate::browser;
@@ -51,7 +52,7 @@ enum By {
 impl Questions {
     /// Puts what `server` asks to the person at this terminal, if there is one and `asks`; else leaves it.
     pub(crate) fn new(show: &Arc<Show>, server: String, asks: bool) -> Self {
-        let answers = if asks && keyboard::is_there() { By::Person } else { By::Nobody };
+        let answers = if asks && is_there() { By::Person } else { By::Nobody };
         Self::by(show, server, answers)
     }
 

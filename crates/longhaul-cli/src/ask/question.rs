@@ -55,6 +55,22 @@ impl Question {
         }
     }
 
+    /// What is asked, whole: the words, and what is to be filled in or visited.
+    pub(crate) fn whole(&self) -> String {
+        match &self.asked {
+            ElicitParams::Form(form) => {
+                let mut whole = clean::text(form.message.trim());
+                for (name, field, is_required) in form.form.fields() {
+                    whole.push_str(&format!("\n{}", field::line(name, field, is_required)));
+                }
+                whole
+            }
+            ElicitParams::Url(page) => {
+                format!("{}\n{}", clean::text(page.message.trim()), clean::line(&page.url, usize::MAX))
+            }
+        }
+    }
+
     /// How it is answered behind `longhaul tasks answer ID`.
     pub(crate) fn usage(&self) -> String {
         match &self.asked {

@@ -42,6 +42,15 @@ async fn visit(cx: Cx, _: Nothing) -> Result<String, ToolError> {
     Ok(format!("{:?}", cx.elicit_url(page).await?))
 }
 
+/// Says and asks at length.
+async fn sign(cx: Cx, _: Nothing) -> Result<String, ToolError> {
+    cx.status("s".repeat(150));
+    let (form, name) = (Form::new(), Form::new().with("name", Field::text()));
+    let both = (cx.elicit_form("q".repeat(500), form), cx.elicit_form("By whom?\nIn full.", name));
+    let (signed, name) = tokio::join!(both.0, both.1);
+    Ok(format!("{:?} {:?}", signed?, name?))
+}
+
 async fn fail(_: Cx, _: Nothing) -> Result<String, ToolError> {
     Err(ToolError::new("no luck"))
 }
@@ -65,6 +74,7 @@ impl Asking {
                         .asks(InputKind::Url)
                         .task(TaskPolicy::new(TaskMode::Never)),
                 )
+                .tool(Tool::typed("sign", "Sign", sign).asks(InputKind::Form).task(TaskPolicy::always()))
                 .tool(Tool::typed("fail", "Fail", fail).task(restarted))
                 .tool(Tool::typed("once", "Fail", fail).task(TaskPolicy::always()))
                 .store(store)
@@ -224,7 +234,12 @@ fn without_a_terminal_a_task_that_asks_waits_for_whoever_answers_it() {
 
 /// Starts a call of `deploy` that nobody answers: the id of its task.
 fn start_asking(folder: &Path, server: &Asking, revision: &str) -> String {
-    let (code, _, err) = run(folder, &["call", "--no-input", "--revision", revision, &server.url, "deploy"]);
+    start_asking_by(folder, server, revision, "deploy")
+}
+
+/// The same of another tool.
+fn start_asking_by(folder: &Path, server: &Asking, revision: &str, tool: &str) -> String {
+    let (code, _, err) = run(folder, &["call", "--no-input", "--revision", revision, &server.url, tool]);
     assert_eq!(code, 6, "{err}");
     let line = err.lines().find_map(|line| line.strip_prefix("error: ")).unwrap();
     line.split_once(' ').unwrap().0.to_owned()
@@ -256,6 +271,70 @@ fn a_task_is_answered_on_its_store_and_at_a_terminal_too() {
             assert_eq!(run(folder.path(), &["tasks", "watch", &id]).1, "cancelled\n", "{revision} {by:?}");
         }
     }
+}
+
+#[test]
+fn a_task_that_asks_says_what_whole_and_how_to_answer_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Asking::start(folder.path());
+    let id = start_asking(folder.path(), &server, "2026-07-28");
+    let two = start_asking_by(folder.path(), &server, "2026-07-28", "sign");
+    for by in [&["--store", "sqlite:longhaul.db"][..], &[]] {
+        let get = |words: &[&str]| {
+            let (code, out, err) = run(folder.path(), &[&["tasks", "get"][..], words, by].concat());
+            assert_eq!(code, 0, "{by:?}: {err}");
+            out
+        };
+        let found = by.iter().map(|word| format!(" {word}")).collect::<String>();
+        let shown = get(&[&id]);
+        for part in [
+            "  asks        Deploy it?\n".to_owned(),
+            "              shards, 1 to 64 [8]: How many at once\n".to_owned(),
+            "              to, one of stage (Staging), prod (Production)\n".to_owned(),
+            "              go, y/n\n".to_owned(),
+            format!("  answer with longhaul tasks answer {id}{found} [shards=NUMBER] to=stage|prod go=yes|no\n"),
+            "  may answer  ".to_owned(),
+        ] {
+            assert!(shown.contains(&part), "{by:?}: {part}: {shown}");
+        }
+        let json: Value = serde_json::from_str(&get(&[&id, "--json"])).unwrap();
+        assert_eq!(json["questions"][0]["requestedSchema"]["properties"]["go"]["type"], "boolean", "{json}");
+
+        // Of several each has its key.
+        let shown = get(&[&two]);
+        assert!(shown.contains(&"s".repeat(150)) && shown.contains(&"q".repeat(500)), "{by:?}: {shown}");
+        assert!(shown.contains("  asks        By whom?\n              In full.\n"), "{by:?}: {shown}");
+        let json: Value = serde_json::from_str(&get(&[&two, "--json"])).unwrap();
+        let keys: Vec<&str> =
+            json["questions"].as_array().unwrap().iter().map(|one| one["key"].as_str().unwrap()).collect();
+        assert_eq!(keys.len(), 2, "{json}");
+        for key in keys {
+            assert!(shown.contains(&format!("longhaul tasks answer {two}{found} {key} ")), "{by:?}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn who_watches_a_store_and_can_see_no_question_is_told_of_it_and_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Asking::start(folder.path());
+    let id = start_asking(folder.path(), &server, "2026-07-28");
+    let store = ["--store", "sqlite:longhaul.db"];
+    let watch = [&["tasks", "watch", &id][..], &store].concat();
+    for more in [&[][..], &["--no-input"], &["--events"], &["--json"]] {
+        let (code, _, err) = run(folder.path(), &[&watch[..], more].concat());
+        assert_eq!(code, 6, "{more:?}: {err}");
+        assert!(err.contains(&format!("{id} asks: Deploy it?")), "{more:?}: {err}");
+        assert!(err.contains(&format!("longhaul tasks answer {id} --store sqlite:longhaul.db ")), "{err}");
+    }
+    // At a terminal it is waited for whoever answers it elsewhere, unless nobody is to be asked.
+    let quiet = Person::at(folder.path(), &[&watch[..], &["--no-input"]].concat());
+    assert_eq!(quiet.ends().0, 6);
+    let mut person = Person::at(folder.path(), &watch);
+    person.sees(&format!("{id} asks: Deploy it?"));
+    assert_eq!(run(folder.path(), &[&["tasks", "answer", &id, "--decline"][..], &store].concat()).0, 0);
+    let (code, out, seen) = person.ends();
+    assert_eq!((code, out.as_str()), (0, "declined\n"), "{seen}");
 }
 
 #[test]

@@ -1,16 +1,20 @@
-//! `longhaul tasks get`: where one task stands.
+//! `longhaul tasks get`: where one task stands, and what it asks.
 
+use longhaul::proto::model::{Task, TaskStatus};
 use longhaul::store::{Phase, Record};
 use longhaul::tasks::shown_arguments;
 
 use super::node::settled;
-use super::origin::{Local, Origin};
+use super::origin::{Local, Origin, Remote};
 use super::view::{Shown, age, ask, now, past, took};
+use super::watch::asked_of;
+use crate::ask::Question;
 use crate::exit::Exit;
 use crate::failure::Outcome;
+use crate::shell;
 use crate::term::{Manner, clean, is_terminal, note, print};
 
-/// Show where a task stands.
+/// Show where a task stands, and what it asks.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  longhaul tasks get test-3q9v --json")]
 pub(crate) struct Args {
@@ -30,16 +34,10 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
         }
         Origin::Server(remote) => {
             let task = ask(&remote.task(&args.id)).await?;
-            let shown = Shown::of_task(&task);
             if manner.is_json() {
-                print(&shown.json()?)?;
+                print(&Shown::of_task(&task).json()?)?;
             } else {
-                let message = clean::line(shown.status_message.as_deref().unwrap_or_default(), 200);
-                print(
-                    format!("{}  {}  {message}", clean::line(&shown.task_id, 128), shown.status).trim_end(),
-                )?;
-                print(&format!("  created   {}", clean::line(&shown.created_at, 40)))?;
-                print(&format!("  changed   {}", clean::line(&shown.last_updated_at, 40)))?;
+                show_remote(&task, remote)?;
             }
         }
     }
@@ -51,25 +49,36 @@ fn show(record: &Record, local: &Local) -> Outcome<()> {
     let shown = Shown::of_record(record);
     let tool = clean::line(&record.tool, 128);
     let (id, status) = (&record.id, shown.status.replace('_', " "));
-    print(format!("{id}  {tool}  {status}  {}", now(record)).trim_end())?;
-    print(&format!("  arguments   {}", clean::line(shown_arguments(record).as_str(), 200)))?;
+    print(format!("{id}  {tool}  {status}  {}", now(record, WHOLE)).trim_end())?;
+    let asked = asked_of(record);
+    if !record.questions.is_empty() {
+        let who = "its caller, or whoever uses this store";
+        show_asked(&asked, who, &local.command("answer", id.as_str()))?;
+    }
+    if asked.len() < record.questions.len() {
+        put("asks", "its caller's program, what no person answers")?;
+    }
+    if let Some(deadline) = record.questions.iter().filter_map(|question| question.deadline).min() {
+        put("answer by", &format!("{} from now", age(deadline.since(at))))?;
+    }
+    put("arguments", &clean::line(shown_arguments(record).as_str(), 200))?;
     let started = past(at.since(record.created_at));
     let ended = if record.is_terminal() { "took" } else { "running" };
-    print(&format!("  time        started {started}, {ended} {}", took(record, at)))?;
+    put("time", &format!("started {started}, {ended} {}", took(record, at)))?;
     let node = shown.node.map(|node| format!(", on node {node}")).unwrap_or_default();
     let work = match &record.phase {
         Phase::Parked { until: Some(until) } => format!("put aside, goes on in {}", age(until.since(at))),
         Phase::Parked { until: None } => "put aside".to_owned(),
         _ => format!("attempt {}{node}", record.attempt),
     };
-    print(&format!("  work        {work}"))?;
+    put("work", &work)?;
     if let Some(parent) = &record.parent {
-        print(&format!("  made by     {}", parent.task))?;
+        put("made by", parent.task.as_str())?;
     }
     let children = record.children;
     if children.open + children.ended > 0 {
         let made = children.open + children.ended;
-        print(&format!("  has made    {made} tasks; {} of them ended while it was open", children.ended))?;
+        put("has made", &format!("{made} tasks; {} of them ended while it was open", children.ended))?;
     }
     if let Some(undo) = &record.undo {
         let done = match (record.owed, undo.failed) {
@@ -77,11 +86,11 @@ fn show(record: &Record, local: &Local) -> Outcome<()> {
             (0, failed) => format!("not all that it did: {failed} failed, see the log of the server"),
             (left, _) => format!("not yet: {left} left"),
         };
-        print(&format!("  undone      {done}"))?;
+        put("undone", &done)?;
     }
-    print(&format!("  caller      {}", clean::line(shown.owner.as_deref().unwrap_or_default(), 200)))?;
+    put("caller", &clean::line(shown.owner.as_deref().unwrap_or_default(), 200))?;
     if let Some(at_end) = record.expires_at {
-        print(&format!("  forgotten   in {}", age(at_end.since(at))))?;
+        put("forgotten", &format!("in {}", age(at_end.since(at))))?;
     }
     if is_terminal() {
         let next = if record.is_terminal() { "result" } else { "watch" };
@@ -90,3 +99,40 @@ fn show(record: &Record, local: &Local) -> Outcome<()> {
     }
     Ok(())
 }
+
+fn show_remote(task: &Task, remote: &Remote) -> Outcome<()> {
+    let message = clean::line(task.status_message.as_deref().unwrap_or_default(), WHOLE);
+    print(format!("{}  {}  {message}", clean::line(&task.id, 128), task.status.as_str()).trim_end())?;
+    if task.status == TaskStatus::InputRequired {
+        let who = "you, as the server knows its caller";
+        show_asked(&Question::of_task(task), who, &remote.command("answer", &task.id))?;
+    }
+    put("created", &clean::line(&task.created_at, 40))?;
+    put("changed", &clean::line(&task.last_updated_at, 40))
+}
+
+/// What is asked, whole, with who may answer and how: `command` and what follows it.
+///
+/// There are servers that tell what is asked only to who answers.
+fn show_asked(asked: &[Question], who: &str, command: &str) -> Outcome<()> {
+    for question in asked {
+        put("asks", &question.whole())?;
+        let key = question.key.as_deref().filter(|_| asked.len() > 1);
+        let key = key.map(|key| format!(" {}", shell::word(&clean::line(key, 128)))).unwrap_or_default();
+        put("answer with", &format!("{command}{key}{}", question.usage()))?;
+    }
+    if asked.is_empty() {
+        put("answer with", command)?;
+    }
+    put("may answer", who)
+}
+
+/// Prints a text behind what it is; its lines stand below one another.
+fn put(what: &str, text: &str) -> Outcome<()> {
+    let mut lines = text.lines();
+    print(format!("  {what:<12}{}", lines.next().unwrap_or_default()).trim_end())?;
+    lines.try_for_each(|line| print(format!("  {:<12}{line}", "").trim_end()))
+}
+
+/// Nothing of it is left out.
+const WHOLE: usize = usize::MAX;

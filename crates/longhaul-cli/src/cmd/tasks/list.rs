@@ -62,6 +62,9 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
     hint(&records, has_more, local).await
 }
 
+/// How much of how far a task is has room in a table.
+const NOW: usize = 60;
+
 /// Where no store is: the tasks that `longhaul call` started from here, as far as they are known without asking for them.
 /// Says whether there are any.
 pub(super) fn remembered(args: &Args, manner: Manner) -> Outcome<bool> {
@@ -118,7 +121,7 @@ fn table(records: &[Record], at: longhaul::store::Time) -> String {
         let status = project::status(record, View::D3).as_str().replace('_', " ");
         let started = past(at.since(record.created_at));
         let tool = clean::line(&record.tool, 40);
-        rows.push([status, record.id.to_string(), tool, now(record), started, took(record, at)]);
+        rows.push([status, record.id.to_string(), tool, now(record, NOW), started, took(record, at)]);
     }
     // An id begins with its tool.
     Rows { rows, id: 1, give_way: &[3, 2, 4, 5] }.shown()

@@ -12,6 +12,8 @@ use longhaul_gateway::config::format_duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::watch::asked_of;
+use crate::ask::Question;
 use crate::failure::{Failure, Outcome};
 use crate::term::{clean, counted};
 
@@ -37,6 +39,9 @@ pub(crate) struct Shown {
     pub(crate) node: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) arguments: Option<Box<RawValue>>,
+    /// What it asks a person, as a failure of `call` tells it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) questions: Vec<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,6 +63,7 @@ impl Shown {
             attempt: None,
             node: None,
             arguments: None,
+            questions: Question::of_task(task).iter().map(Question::json).collect(),
             result: task.result.as_ref().and_then(|result| serde_json::value::to_raw_value(result).ok()),
             error: task.error.clone(),
         }
@@ -76,6 +82,7 @@ impl Shown {
             attempt: Some(record.attempt),
             node: record.lease().map(|lease| lease.node.to_string()),
             arguments: RawValue::from_string(shown_arguments(record).as_str().to_owned()).ok(),
+            questions: asked_of(record).iter().map(Question::json).collect(),
             ..Self::of_task(&task)
         }
     }
@@ -95,11 +102,11 @@ pub(crate) fn progress(record: &Record) -> Option<Progress> {
     Some(shown)
 }
 
-/// `212/412 running api::auth`, or why it ended.
-pub(crate) fn now(record: &Record) -> String {
+/// `212/412 running api::auth`, or why it ended, in so many characters at most.
+pub(crate) fn now(record: &Record, limit: usize) -> String {
     let task = project::task(record, View::D3);
     let progress = progress(record).filter(|_| !record.is_terminal());
-    clean::line(&counted(progress.as_ref(), &task.status_message.unwrap_or_default(), " "), 60)
+    clean::line(&counted(progress.as_ref(), &task.status_message.unwrap_or_default(), " "), limit)
 }
 
 /// How long it took, or has taken so far.

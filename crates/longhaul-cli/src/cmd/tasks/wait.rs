@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::origin::{Origin, OriginArgs, Remote};
-use super::watch::watch;
+use super::watch::{Asked, watch};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::{Interrupt, Waited};
@@ -153,7 +153,7 @@ async fn ended(origin: &Origin, given: &str) -> ((String, String), Outcome<CallT
                 Err(failure) => return ((given.to_owned(), given.to_owned()), Err(failure)),
             };
             let show = Show::quiet(&id);
-            let ended: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(watch(local, &id, &show));
+            let ended: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(watch(local, &id, &show, Asked::Waits));
             let ended = ended.await;
             ((given.to_owned(), id), ended)
         }

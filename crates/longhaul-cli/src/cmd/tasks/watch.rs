@@ -11,7 +11,7 @@ use super::super::call::unless_asked;
 use super::node::{LOOK_EVERY, Node};
 use super::origin::{Local, Origin, OriginArgs};
 use super::view::progress;
-use crate::ask::{Question, Questions};
+use crate::ask::{self, Question, Questions};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::{Interrupt, Waited};
@@ -24,14 +24,15 @@ use crate::term::{Manner, Show, note};
 Example:
   longhaul tasks watch test-3q9v
 
-What a task of a server asks is put to you. Ctrl-C leaves the task running.")]
+What a task of a server asks is put to you; of one in a store it is shown, with how to answer it. Where no terminal is, or \
+with --no-input, a task that asks goes on waiting (exit code 6). Ctrl-C leaves the task running.")]
 pub(crate) struct Args {
     /// The task's id, or its beginning.
     pub(super) id: String,
     /// Print each event as a line of JSON.
     #[arg(long)]
     pub(super) events: bool,
-    /// Ask nobody, even at a terminal.
+    /// Ask nobody, even at a terminal: a task that asks goes on waiting (exit code 6).
     #[arg(long)]
     no_input: bool,
 }
@@ -61,7 +62,11 @@ async fn follow(
     let interrupt = Interrupt::listen();
     let watching = async {
         match (origin, questions) {
-            (Origin::Store(local), _) => watch(local, &args.id, show).await,
+            (Origin::Store(local), _) => {
+                let asks = manner == Manner::Words && !args.no_input && ask::is_there();
+                let asked = if asks { Asked::Waits } else { Asked::Leaves };
+                watch(local, &args.id, show, asked).await
+            }
             (Origin::Server(remote), questions) => {
                 let task = remote.task(&args.id);
                 if let Some(questions) = questions {
@@ -95,7 +100,21 @@ async fn follow(
     }
 }
 
-pub(super) async fn watch(local: &Local, given: &str, show: &Show) -> Outcome<CallToolResult> {
+/// What becomes of the watch when the task asks somebody.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// It is shown what is asked, and whoever answers it is waited for.
+    Waits,
+    /// Nobody is here who would see that: it ends with what is asked.
+    Leaves,
+}
+
+pub(super) async fn watch(
+    local: &Local,
+    given: &str,
+    show: &Show,
+    at_question: Asked,
+) -> Outcome<CallToolResult> {
     let found = local.find(given).await?;
     let id = &found.id;
     let mut helper = Helper::new(local);
@@ -119,8 +138,12 @@ pub(super) async fn watch(local: &Local, given: &str, show: &Show) -> Outcome<Ca
         let asks = record.questions.first().map(|question| question.key.clone());
         if asks != asked {
             if let Some(question) = asked_of(&record).first() {
+                let answer = local.command("answer", id.as_str()) + &question.usage();
+                if at_question == Asked::Leaves {
+                    return Err(question.failure(id.as_str(), answer));
+                }
                 show.say("question", &format!("{id} asks: {}", question.line()));
-                show.say("question", &(local.command("answer", id.as_str()) + &question.usage()));
+                show.say("question", &answer);
             }
             asked = asks;
         }
