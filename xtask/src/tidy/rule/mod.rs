@@ -17,6 +17,7 @@ mod registry;
 mod requirements;
 mod revisions;
 mod sabotage;
+mod store_time;
 mod unfinished;
 
 use super::Repository;
@@ -33,6 +34,9 @@ pub(super) const ALL: &[Rule] = &[
     ("revisions", "only the dialects name a protocol revision", |r, _| revisions::check(r)),
     ("core", "longhaul-proto has no I/O, clock, runtime or further dependency", |r, _| core::check(r)),
     ("engine", "longhaul-tasks takes clock and spawn from its caller", engine::check),
+    ("store-time", "what follows jobs and commands' tasks goes by the store's time", |r, _| {
+        store_time::check(r)
+    }),
     ("length", "files end by 800 lines", length::check),
     ("architecture", "ARCHITECTURE.md names what is there, all of it", |r, _| architecture::check(r)),
     ("module-doc", "every Rust file says what lives in it", |r, _| module_doc::check(r)),
