@@ -6,7 +6,7 @@ use longhaul::tasks::shown_arguments;
 
 use super::node::settled;
 use super::origin::{Local, Origin, Remote};
-use super::view::{Shown, age, ask, now, past, took};
+use super::view::{Shown, age, ahead, ask, now, past, took};
 use super::watch::asked_of;
 use crate::ask::Question;
 use crate::exit::Exit;
@@ -59,7 +59,7 @@ fn show(record: &Record, local: &Local) -> Outcome<()> {
         put("asks", "its caller's program, what no person answers")?;
     }
     if let Some(deadline) = record.questions.iter().filter_map(|question| question.deadline).min() {
-        put("answer by", &format!("{} from now", age(deadline.since(at))))?;
+        put("time left", &age(deadline.since(at)))?;
     }
     put("arguments", &clean::line(shown_arguments(record).as_str(), 200))?;
     let started = past(at.since(record.created_at));
@@ -67,7 +67,7 @@ fn show(record: &Record, local: &Local) -> Outcome<()> {
     put("time", &format!("started {started}, {ended} {}", took(record, at)))?;
     let node = shown.node.map(|node| format!(", on node {node}")).unwrap_or_default();
     let work = match &record.phase {
-        Phase::Parked { until: Some(until) } => format!("put aside, goes on in {}", age(until.since(at))),
+        Phase::Parked { until: Some(until) } => format!("put aside, goes on {}", ahead(until.since(at))),
         Phase::Parked { until: None } => "put aside".to_owned(),
         _ => format!("attempt {}{node}", record.attempt),
     };
@@ -90,7 +90,7 @@ fn show(record: &Record, local: &Local) -> Outcome<()> {
     }
     put("caller", &clean::line(shown.owner.as_deref().unwrap_or_default(), 200))?;
     if let Some(at_end) = record.expires_at {
-        put("forgotten", &format!("in {}", age(at_end.since(at))))?;
+        put("forgotten", &ahead(at_end.since(at)))?;
     }
     if is_terminal() {
         let next = if record.is_terminal() { "result" } else { "watch" };

@@ -119,6 +119,11 @@ pub(crate) fn past(ago: Duration) -> String {
     if ago < Duration::from_secs(1) { "just now".to_owned() } else { format!("{} ago", age(ago)) }
 }
 
+/// When something will be: what is due is not in no time at all.
+pub(crate) fn ahead(left: Duration) -> String {
+    if left < Duration::from_secs(1) { "now".to_owned() } else { format!("in {}", age(left)) }
+}
+
 /// A duration in its two largest units.
 pub(crate) fn age(duration: Duration) -> String {
     let rounded = match duration.as_secs() {
@@ -146,5 +151,8 @@ mod tests {
         {
             assert_eq!(age(Duration::from_millis(ms)), text);
         }
+        assert_eq!((past(Duration::ZERO), ahead(Duration::ZERO)), ("just now".to_owned(), "now".to_owned()));
+        let minute = Duration::from_secs(60);
+        assert_eq!((past(minute), ahead(minute)), ("1m ago".to_owned(), "in 1m".to_owned()));
     }
 }
