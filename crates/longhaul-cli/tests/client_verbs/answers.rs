@@ -292,7 +292,9 @@ fn a_task_that_asks_says_what_whole_and_how_to_answer_it() {
             "              shards, 1 to 64 [8]: How many at once\n".to_owned(),
             "              to, one of stage (Staging), prod (Production)\n".to_owned(),
             "              go, y/n\n".to_owned(),
-            format!("  answer with longhaul tasks answer {id}{found} [shards=NUMBER] to=stage|prod go=yes|no\n"),
+            format!(
+                "  answer with longhaul tasks answer {id}{found} [shards=NUMBER] to=stage|prod go=yes|no\n"
+            ),
             "  may answer  ".to_owned(),
         ] {
             assert!(shown.contains(&part), "{by:?}: {part}: {shown}");
@@ -357,6 +359,10 @@ fn scripts_wait_for_tasks_and_start_them_again() {
         assert_eq!((code, out), (1, format!("{fails}  failed  no luck\n")), "{by:?}: {err}");
         let (code, out, err) = wait(&["--for", "1s", &asks, &fails, "--json"]);
         assert_eq!(code, 7, "{by:?}: {err}");
+        assert!(
+            err.contains(&format!("note: {asks} waits for an answer: longhaul tasks answer {asks}")),
+            "{err}"
+        );
         let ended: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(ended["waiting"], serde_json::json!([asks]), "{by:?}");
         assert_eq!(ended["tasks"][0]["status"], "failed", "{by:?}");

@@ -153,7 +153,8 @@ async fn ended(origin: &Origin, given: &str) -> ((String, String), Outcome<CallT
                 Err(failure) => return ((given.to_owned(), given.to_owned()), Err(failure)),
             };
             let show = Show::quiet(&id);
-            let ended: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(watch(local, &id, &show, Asked::Waits));
+            let ended: Pin<Box<dyn Future<Output = _> + Send + '_>> =
+                Box::pin(watch(local, &id, &show, Asked::Notes));
             let ended = ended.await;
             ((given.to_owned(), id), ended)
         }

@@ -105,6 +105,8 @@ async fn follow(
 pub(super) enum Asked {
     /// It is shown what is asked, and whoever answers it is waited for.
     Waits,
+    /// The same, and of what is asked it is noted only that it is.
+    Notes,
     /// Nobody is here who would see that: it ends with what is asked.
     Leaves,
 }
@@ -139,11 +141,14 @@ pub(super) async fn watch(
         if asks != asked {
             if let Some(question) = asked_of(&record).first() {
                 let answer = local.command("answer", id.as_str()) + &question.usage();
-                if at_question == Asked::Leaves {
-                    return Err(question.failure(id.as_str(), answer));
+                match at_question {
+                    Asked::Leaves => return Err(question.failure(id.as_str(), answer)),
+                    Asked::Notes => note(&format!("note: {id} waits for an answer: {answer}")),
+                    Asked::Waits => {
+                        show.say("question", &format!("{id} asks: {}", question.line()));
+                        show.say("question", &answer);
+                    }
                 }
-                show.say("question", &format!("{id} asks: {}", question.line()));
-                show.say("question", &answer);
             }
             asked = asks;
         }
