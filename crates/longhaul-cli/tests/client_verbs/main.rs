@@ -499,6 +499,8 @@ fn output_is_followed_to_its_last_byte() {
             serde_json::json!({ "blob": "YmVnYW4KZW5kZWT/", "missing": 0, "next": 12, "done": true });
         assert_eq!((code, line), (0, expected), "{err}");
     }
+    let (code, _, err) = run(folder.path(), &["tasks", "log", &id, "--after", "99"]);
+    assert!(code == 0 && err.contains("there is no byte 99: "), "no more will come: {err}");
     let (_, out, _) = run(folder.path(), &["tasks", "log", &id, "--json", "--after", "6"]);
     assert!(out.contains("\"next\":12"), "{out}");
 }
@@ -710,6 +712,9 @@ fn a_hint_finds_the_same_tasks_and_names_those_that_could_be_meant() {
     assert_eq!(code, 2, "{err}");
     assert!(err.ends_with(&format!("the newest first:\n  {newer}\n  {older}\n")), "{err}");
     std::fs::rename(folder.path().join("longhaul.toml"), folder.path().join("other name.toml")).unwrap();
+    // A server lists nothing, so its URL alone is of no help to who has no id.
+    let (code, _, err) = run(folder.path(), &["tasks", "--config", "gone.toml"]);
+    assert!(code == 2 && err.contains("; or, with the id of a task, --url "), "{err}");
     let (code, _, err) = run(folder.path(), &["tasks", "get", "nobody", "--config", "other name.toml"]);
     assert!(code == 5 && err.contains("`longhaul tasks --config 'other name.toml'`"), "{err}");
     let_go(folder.path());

@@ -143,9 +143,10 @@ impl Piece {
 
     /// What to say to who wants to begin where nothing is.
     fn too_far(&self, after: u64, total: u64) -> String {
+        let yet = if self.done { "" } else { " yet" };
         match self.kind {
-            Kind::Output => format!("there is no byte {after} yet: {total} bytes have been written"),
-            _ => format!("there is no part {after} yet: {total} have been given"),
+            Kind::Output => format!("there is no byte {after}{yet}: {total} bytes have been written"),
+            _ => format!("there is no part {after}{yet}: {total} have been given"),
         }
     }
 

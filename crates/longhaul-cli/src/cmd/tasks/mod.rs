@@ -23,9 +23,9 @@ use origin::{Origin, OriginArgs};
 
 /// Look at tasks, follow them, answer and cancel them.
 ///
-/// Tasks are found in the store of --store, else of ./longhaul.toml, else where `longhaul call` started them from this
-/// account, else by their id at the server of --url. Whoever may read the store may see every task in it. If the server
-/// is gone, these verbs record what its commands have come to.
+/// Tasks are found at the server of --url, by their ids; without it in the store of --store, else in that of ./longhaul.toml,
+/// else where `longhaul call` started them from this account. Whoever may read the store may see every task in it. If the
+/// server is gone, these verbs record what its commands have come to.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -190,7 +190,7 @@ const CONFIG: &str = "longhaul.toml";
 fn configured(file: &Path) -> Outcome<config::Store> {
     if !file.exists() {
         return Err(Failure::usage(format!("there is no {} here to name a store", file.display()))
-            .next("say --store sqlite:FILE, or --url http://127.0.0.1:8420/mcp for a server's"));
+            .next("say --store sqlite:FILE; or, with the id of a task, --url http://127.0.0.1:8420/mcp"));
     }
     match config::load(file) {
         Ok(checked) => Ok(checked.config.store),
