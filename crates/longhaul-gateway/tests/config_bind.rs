@@ -8,7 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use longhaul_gateway::config::{ArgumentError, Bound, CommandTool, EnvError, Rule, Sources, check};
+use longhaul_gateway::config::{
+    ArgumentError, Bound, CommandTool, EnvError, Reach, Rule, Sources, check, check_with,
+};
 
 /// The one tool of a configuration with these lines in it.
 fn tool(lines: &str) -> CommandTool {
@@ -345,6 +347,53 @@ fn a_command_sees_the_servers_environment_without_the_servers_own_variables() {
     sorted.sort();
     found.sort();
     assert_eq!(found, sorted);
+}
+
+#[test]
+fn a_program_sees_no_secret_that_is_for_another() {
+    let text = r#"
+        [store]
+        keys = ["env:STORE_KEY"]
+        [auth.tokens.ci]
+        from = "env:CI_TOKEN"
+        [tools.plain]
+        command = ["x"]
+        [tools.named]
+        command = ["x"]
+        env.TOKEN = { from = "env:DEPLOY_TOKEN" }
+        env.PGPASSWORD = { from = "env:PGPASSWORD" }
+        env.BASE = { from = "env:HOME" }
+        [servers.files]
+        command = ["files"]
+        [servers.notes]
+        url = "https://notes.example/mcp"
+        headers.Authorization = { from = "env:NOTES_TOKEN" }
+    "#;
+    let machine = Machine {
+        variables: vec![
+            ("HOME", "/h"),
+            ("LANG", "C"),
+            ("PGPASSWORD", "p"),
+            ("REDISCLI_AUTH", "r"),
+            ("STORE_KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="),
+            ("CI_TOKEN", "c"),
+            ("DEPLOY_TOKEN", "d"),
+            ("NOTES_TOKEN", "n"),
+        ],
+        file: Vec::new(),
+    };
+    let config = check_with("conf/longhaul.toml", text, &machine).unwrap().config;
+    let of = |environment: Vec<(OsString, OsString)>| {
+        let mut names: Vec<String> =
+            environment.into_iter().map(|(name, _)| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let tool = |name: &str| of(config.tool(name).unwrap().bind("{}").unwrap().environment(&machine).unwrap());
+    assert_eq!(tool("plain"), ["HOME", "LANG"], "what every program needs stays, though it be read");
+    assert_eq!(tool("named"), ["BASE", "HOME", "LANG", "PGPASSWORD", "TOKEN"]);
+    let Reach::Command(files) = &config.servers[0].reach else { panic!("a program") };
+    assert_eq!(of(files.environment(&machine).unwrap()), ["HOME", "LANG"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{LONGHAUL, Server, TOKEN, left_running, run};
+use super::{LONGHAUL, Server, TOKEN, left_running, longhaul, run};
 
 /// A folder in which `longhaul.toml` serves another configuration on, `behind/longhaul.toml`.
 fn folder(front: &str, behind: &str) -> tempfile::TempDir {
@@ -55,6 +55,29 @@ fn the_tools_of_another_server_are_served_beside_ones_own() {
     let (code, shown, err) = run(at, &["tools", url, "behind_say"]);
     assert_eq!(code, 0, "{err}");
     assert!(shown.contains("Say it\n") && shown.contains("what: string"), "{shown}");
+}
+
+#[test]
+fn programs_see_no_secret_of_their_server_and_none_is_in_their_files() {
+    // What a tool is given stands in its run's files too, which it can read as whoever runs the server.
+    let shows = |name: &str| {
+        format!(
+            "[tools.{name}]\ndescription = \"Show\"\ncommand = [\"sh\", \"-c\", \"env; cat longhaul.db.runs/*/spec.json\"]\n"
+        )
+    };
+    let own = "[tools.deploy]\ndescription = \"Deploy\"\ncommand = [\"printenv\", \"TOKEN\"]\nenv.TOKEN = { from = \"env:DEPLOY_TOKEN\" }\n";
+    let folder = folder(&[own, &shows("here"), &over_pipes("")].concat(), &shows("there"));
+    let at = folder.path();
+    let secrets = [("PGPASSWORD", "hunter-p"), ("REDISCLI_AUTH", "hunter-r"), ("DEPLOY_TOKEN", "hunter-d")];
+    let mut serve = longhaul(at, &["serve", "--http", "127.0.0.1:0"]);
+    let server = Server::of(serve.envs(secrets).env("HARMLESS", "1"));
+    for tool in ["here", "there"] {
+        let (code, seen, err) = run(at, &["call", server.url(), tool]);
+        assert_eq!(code, 0, "{err}");
+        assert!(seen.contains("HARMLESS=1") && seen.contains("\"marker\""), "{seen}");
+        assert!(!seen.contains("hunter"), "{seen}");
+    }
+    assert_eq!(run(at, &["call", server.url(), "deploy"]).1, "hunter-d\n", "it names what it needs");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{
     argument::{ArgumentError, ArgumentErrors, Members},
-    environment::{self, EnvError, Setting, Sources, VariableValue},
+    environment::{self, EnvError, Setting, Sources, VariableValue, Withheld},
     input::{Input, MAX_VALUE, Presence, json_type},
     spelling::nearest,
     template::{Piece, Template},
@@ -59,6 +59,7 @@ impl CommandTool {
             arguments: canonical(&self.inputs, &values),
             shown_argv: shown,
             env,
+            withheld: self.withheld.clone(),
         })
     }
 }
@@ -133,6 +134,7 @@ pub struct Bound {
     pub arguments: String,
     shown_argv: Vec<String>,
     env: Vec<(String, Setting)>,
+    withheld: Withheld,
 }
 
 impl Bound {
@@ -142,14 +144,15 @@ impl Bound {
         &self.shown_argv
     }
 
-    /// The whole environment of the command: the server's own without `LONGHAUL_*`, with the tool's variables on top.
-    /// Values that are kept elsewhere are read now, so a changed secret is seen by the next call.
+    /// The whole environment of the command: the server's own without its secrets (`LONGHAUL_*`, what the configuration
+    /// reads, passwords of stores), with the tool's variables on top. Values that are kept elsewhere are read now, so a
+    /// changed secret is seen by the next call.
     ///
     /// # Errors
     ///
     /// When such a value is not there.
     pub fn environment(&self, sources: &dyn Sources) -> Result<Vec<(OsString, OsString)>, EnvError> {
-        environment::environment(&self.env, sources)
+        environment::environment(&self.env, &self.withheld, sources)
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Config, written::Written};
 pub struct Changed {
     /// Those that were not there.
     pub added: Vec<String>,
-    /// Those that were there and say something else now.
+    /// Those that were there and say something else now; programs also where other variables are kept from them.
     pub changed: Vec<String>,
     /// Those that are not there any more.
     pub removed: Vec<String>,
@@ -61,22 +61,27 @@ impl Config {
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Changes {
         let (now, then) = (&self.written, &before.written);
+        let inherits_other = self.withheld != before.withheld;
+        let differs = |now: &toml::Value, then: &toml::Value| {
+            now != then || inherits_other && now.get("command").is_some()
+        };
         let of = |section| Changed {
             added: names(now, section, |name| then.entry(section, name).is_none()),
             changed: names(now, section, |name| {
-                then.entry(section, name).is_some_and(|before| now.entry(section, name) != Some(before))
+                let both = now.entry(section, name).zip(then.entry(section, name));
+                both.is_some_and(|(now, then)| differs(now, then))
             }),
             removed: names(then, section, |name| now.entry(section, name).is_none()),
         };
         let sections: BTreeSet<&String> = now.sections().chain(then.sections()).collect();
-        let differs = |section: &&&String| {
+        let waits = |section: &&&String| {
             !SERVED.contains(&section.as_str()) && now.section(section) != then.section(section)
         };
         Changes {
             tools: of("tools"),
             jobs: of("jobs"),
             servers: of("servers"),
-            at_next_start: sections.iter().filter(differs).map(|section| (*section).clone()).collect(),
+            at_next_start: sections.iter().filter(waits).map(|section| (*section).clone()).collect(),
         }
     }
 }
@@ -117,5 +122,17 @@ mod tests {
         assert_eq!(found.servers.removed, ["a"]);
         assert_eq!(found.servers.put().collect::<Vec<_>>(), ["d", "b"]);
         assert_eq!(found.at_next_start, ["auth"]);
+    }
+
+    fn set<C: FromIterator<String>>(names: &[&str]) -> C {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_program_from_which_something_else_is_kept_has_changed() {
+        let before = "[tools.t]\ncommand = [\"t\"]\n[servers.a]\ncommand = [\"a\"]\n[servers.b]\nurl = \"https://b.example/mcp\"\n";
+        let headers = "[servers.b.headers]\nAuthorization = { from = \"env:TOKEN\" }\n";
+        let found = changes(before, &format!("{before}{headers}"));
+        assert_eq!((found.tools.changed, found.servers.changed), (set(&["t"]), set(&["a", "b"])));
     }
 }

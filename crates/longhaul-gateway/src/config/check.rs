@@ -10,7 +10,7 @@ use super::{
     auth::Auth,
     calls::Calls,
     diagnostic::{Diagnostic, Diagnostics, Edit},
-    environment::{Machine, Sources},
+    environment::{Machine, Sources, Withheld},
     http::Http,
     job,
     machine::missing,
@@ -151,6 +151,7 @@ pub(super) fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Co
     let polls = reader.section(root, "polls", "`[polls]`".to_owned());
     let audit = reader.section(root, "audit", "`[audit]`".to_owned());
     let auth = reader.section(root, "auth", "`[auth]`".to_owned());
+    let written = Written::of(reader.source());
     let config = Config {
         server: server.map(|section| Server::read(reader, &section)).unwrap_or_default(),
         store: match store {
@@ -167,7 +168,8 @@ pub(super) fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Co
         tools: Vec::new(),
         jobs: Vec::new(),
         servers: Vec::new(),
-        written: Written::of(reader.source()),
+        withheld: Withheld::of(written.variables()),
+        written,
     };
     let sections = ["tools", "jobs", "servers"].map(|key| entries(reader, root, key));
     let [Some(entries), Some(jobs), Some(servers)] = sections else { return config };
@@ -180,10 +182,12 @@ pub(super) fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Co
         let help = "a tool is a section of its own: `[tools.NAME]` with a `description` and a `command`";
         reader.push(Diagnostic::warning("the configuration has no tools").help(help));
     }
-    let tools: Vec<_> = entries.iter().filter_map(|entry| read::read(reader, entry, context)).collect();
+    let withheld = &config.withheld;
+    let tools: Vec<_> =
+        entries.iter().filter_map(|entry| read::read(reader, entry, context, withheld)).collect();
     let http_jobs: Vec<_> = jobs.iter().filter_map(|entry| job::read::read(reader, entry, context)).collect();
     let others: Vec<_> =
-        servers.iter().filter_map(|entry| upstream::read::read(reader, entry, context)).collect();
+        servers.iter().filter_map(|entry| upstream::read::read(reader, entry, context, withheld)).collect();
     for entry in &jobs {
         if let Some(other) = entries.iter().find(|other| other.key == entry.key) {
             let message = format!("two tools are called `{}`", entry.key.escape_debug());

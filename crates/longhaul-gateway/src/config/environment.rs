@@ -1,6 +1,7 @@
 //! The environment of a command: the server's own, and what the configuration sets on top of it.
 
 use std::{
+    collections::BTreeSet,
     env,
     ffi::{OsStr, OsString},
     fmt,
@@ -8,6 +9,7 @@ use std::{
     io::{self, Read},
     ops::Range,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use thiserror::Error;
@@ -187,16 +189,41 @@ pub(crate) enum Setting {
     From(EnvSource),
 }
 
-/// The whole environment of one command: the server's without `LONGHAUL_*`, with `settings` on top.
-pub(crate) fn environment(
+/// What of the server's environment no program is given unless its own settings say so: the secrets that the server itself
+/// was started with, whoever of all that it starts they are for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Withheld(Arc<BTreeSet<String>>);
+
+impl Withheld {
+    /// That of a configuration which reads these `variables`.
+    pub(super) fn of(mut variables: BTreeSet<String>) -> Self {
+        variables.retain(|name| !EVERYDAY.contains(&name.as_str()));
+        variables.extend(PASSWORDS.map(str::to_owned));
+        Self(Arc::new(variables))
+    }
+
+    fn holds(&self, name: &OsStr) -> bool {
+        name.as_encoded_bytes().starts_with(b"LONGHAUL_")
+            || name.to_str().is_some_and(|name| self.0.contains(name))
+    }
+}
+
+/// The passwords of stores, whichever the server has: it may be said by a flag.
+const PASSWORDS: [&str; 2] = ["PGPASSWORD", "REDISCLI_AUTH"];
+
+/// What programs need to run at all, and every SDK of MCP hands on. It is no secret, though something be read from it.
+const EVERYDAY: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
+
+/// The whole environment of one program: the server's but what is `withheld`, with `settings` on top.
+pub(super) fn environment(
     settings: &[(String, Setting)],
+    withheld: &Withheld,
     sources: &dyn Sources,
 ) -> Result<Vec<(OsString, OsString)>, EnvError> {
     let mut all = sources.variables();
     all.retain(|(name, _)| {
-        let ours = name.as_encoded_bytes().starts_with(b"LONGHAUL_");
         let replaced = settings.iter().any(|(setting, _)| OsStr::new(setting) == name);
-        !ours && !replaced
+        !withheld.holds(name) && !replaced
     });
     for (name, setting) in settings {
         let value = match setting {

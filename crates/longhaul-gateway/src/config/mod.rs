@@ -123,6 +123,8 @@ pub struct Config {
     pub jobs: Vec<HttpJob>,
     /// The MCP servers whose tools are served on, in the order of the file.
     pub servers: Vec<UpstreamServer>,
+    /// What its programs do not inherit.
+    withheld: environment::Withheld,
     /// As it was written.
     written: written::Written,
 }

@@ -8,7 +8,7 @@ use longhaul::{
 };
 
 use super::{
-    environment::{EnvSource, Variable, VariableValue},
+    environment::{EnvSource, Variable, VariableValue, Withheld},
     input::{Input, Kind},
     pattern::Pattern,
     policy::{Join, Output},
@@ -67,6 +67,7 @@ pub struct CommandTool {
     pub join: Join,
     pub(super) command: Vec<Template>,
     pub(super) env: Vec<Variable>,
+    pub(super) withheld: Withheld,
     pub(super) stdin: Option<Template>,
     pub(super) inputs: Vec<Input>,
 }

@@ -11,7 +11,7 @@ use longhaul::{
 use reqwest::Url;
 
 use super::{
-    environment::{self, EnvError, Setting, Sources},
+    environment::{self, EnvError, Setting, Sources, Withheld},
     job::BoundHeader,
     policy::Join,
 };
@@ -65,6 +65,7 @@ pub struct UpstreamCommand {
     /// The folder it runs in.
     pub cwd: PathBuf,
     env: Vec<(String, Setting)>,
+    withheld: Withheld,
 }
 
 /// A server over HTTP.
@@ -117,14 +118,14 @@ impl UpstreamServer {
 }
 
 impl UpstreamCommand {
-    /// The whole environment of the program: this server's own without `LONGHAUL_*`, with the configured variables on top.
-    /// Values that are kept elsewhere are read now.
+    /// The whole environment of the program: this server's own without its secrets (`LONGHAUL_*`, what the configuration
+    /// reads, passwords of stores), with the configured variables on top. Values that are kept elsewhere are read now.
     ///
     /// # Errors
     ///
     /// When such a value is not there.
     pub fn environment(&self, sources: &dyn Sources) -> Result<Vec<(OsString, OsString)>, EnvError> {
-        environment::environment(&self.env, sources)
+        environment::environment(&self.env, &self.withheld, sources)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::config::{
     auth::scopes,
     diagnostic::{Diagnostic, Edit},
     duration::parse_duration,
-    environment::Sources,
+    environment::{Sources, Withheld},
     input::{read::Declared, rules::compile},
     outline::Form,
     policy::{Join, Output},
@@ -34,6 +34,7 @@ pub(in crate::config) fn read(
     reader: &mut Reader<'_>,
     entry: &Entry<'_>,
     context: Context<'_>,
+    withheld: &Withheld,
 ) -> Option<CommandTool> {
     check_name(reader, entry);
     let tool = format!("tool `{}`", entry.key.escape_debug());
@@ -73,6 +74,7 @@ pub(in crate::config) fn read(
         join: reader.word(&section, "join", &JOINS).unwrap_or_default(),
         command: command?,
         env: env?,
+        withheld: withheld.clone(),
         stdin,
         inputs: inputs.into_iter().map(|declared| declared.input).collect::<Option<_>>()?,
     })

@@ -13,7 +13,7 @@ use super::{Reach, UpstreamCommand, UpstreamPolicy, UpstreamServer, UpstreamUrl,
 use crate::config::{
     auth::scopes,
     diagnostic::{Diagnostic, Edit},
-    environment::Setting,
+    environment::{Setting, Withheld},
     job::{
         BoundHeader,
         read::message::{Names, headers},
@@ -33,12 +33,13 @@ pub(in crate::config) fn read(
     reader: &mut Reader<'_>,
     entry: &Entry<'_>,
     context: Context<'_>,
+    withheld: &Withheld,
 ) -> Option<UpstreamServer> {
     check_name(reader, entry);
     let section = reader.table(entry, format!("server `{}`", entry.key.escape_debug()))?;
     let known: Vec<&str> = KEYS.iter().chain(&POLICY_KEYS).copied().collect();
     reader.reject_unknown(&section, &known);
-    let reach = reach(reader, &section, &known, context);
+    let reach = reach(reader, &section, &known, context, withheld);
     let prefix = prefix(reader, &section);
     let pins = pins(reader, &section, context);
     let range = (limits::START_WITHIN_MIN, limits::START_WITHIN_MAX);
@@ -92,6 +93,7 @@ fn reach(
     section: &Section<'_>,
     known: &[&str],
     context: Context<'_>,
+    withheld: &Withheld,
 ) -> Option<Reach> {
     match (section.entry("command"), section.entry("url")) {
         (Some(command), Some(url)) => {
@@ -104,7 +106,7 @@ fn reach(
         (Some(_), None) => {
             let of_urls = "it is sent over HTTP, and a program is reached by its standard input and output: pass what it needs in `env`";
             refuse(reader, section, &["headers"], "is not for a command", of_urls);
-            command(reader, section, context).map(Reach::Command)
+            command(reader, section, context, withheld).map(Reach::Command)
         }
         (None, Some(_)) => {
             let of_commands =
@@ -131,7 +133,12 @@ fn refuse(reader: &mut Reader<'_>, section: &Section<'_>, keys: &[&str], what: &
     }
 }
 
-fn command(reader: &mut Reader<'_>, section: &Section<'_>, context: Context<'_>) -> Option<UpstreamCommand> {
+fn command(
+    reader: &mut Reader<'_>,
+    section: &Section<'_>,
+    context: Context<'_>,
+    withheld: &Withheld,
+) -> Option<UpstreamCommand> {
     let words = tool::words(reader, section);
     let cwd = tool::cwd(reader, section, context.base);
     let env = env(reader, section, context);
@@ -147,7 +154,7 @@ fn command(reader: &mut Reader<'_>, section: &Section<'_>, context: Context<'_>)
         reader.push(Diagnostic::error(message).at(program.span.clone(), "no program").help(help));
     }
     let argv = words.iter().map(|word| word.value.to_owned()).collect();
-    Some(UpstreamCommand { argv, cwd, env: env? })
+    Some(UpstreamCommand { argv, cwd, env: env?, withheld: withheld.clone() })
 }
 
 /// The variables that are set, each a text as it stands or read elsewhere.
