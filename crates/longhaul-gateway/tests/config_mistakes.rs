@@ -8,7 +8,7 @@
 use std::{collections::BTreeSet, env, ffi::OsString, fs, io, path::Path};
 
 use longhaul_gateway::config::{
-    Colour, REFERENCE, Severity, Sources, StoreUrl, check_with, file_schema, load,
+    Colour, Machine, REFERENCE, Severity, Sources, StoreUrl, check_with, file_schema, load,
 };
 
 /// A machine where `CI_TOKEN` is set and `/run/secrets/token` holds one.
@@ -217,6 +217,19 @@ error: conf: cannot read the configuration: it is a folder
  = help: name the file inside it, such as `longhaul.toml`
 "
     );
+}
+
+#[test]
+fn what_is_no_file_is_no_configuration_and_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("conf");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    for path in [path.as_path(), Path::new("/dev/null")] {
+        let said = report(path);
+        assert!(said.contains("cannot read the configuration: it is a pipe, a socket or a device"), "{said}");
+    }
+    // Nor is one where a secret is said to be.
+    assert_eq!(Machine.file(&path, 10).unwrap_err().kind(), io::ErrorKind::InvalidInput);
 }
 
 #[test]

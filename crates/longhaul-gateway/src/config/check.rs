@@ -1,6 +1,6 @@
 //! Checking a whole file: its text, its TOML, its sections, its tools.
 
-use std::{fs::File, io::Read, path::Path};
+use std::{io::Read, path::Path};
 
 use toml::de::DeTable;
 
@@ -10,7 +10,7 @@ use super::{
     auth::Auth,
     calls::Calls,
     diagnostic::{Diagnostic, Diagnostics, Edit},
-    environment::{Machine, Sources, Withheld},
+    environment::{self, Machine, Sources, Withheld},
     http::Http,
     job,
     machine::missing,
@@ -52,11 +52,16 @@ pub fn load(path: &Path) -> Result<Checked, Diagnostics> {
             _ => diagnostic,
         })
     };
-    let file = File::open(path).map_err(cannot)?;
+    let file = environment::open(path).map_err(cannot)?;
     let metadata = file.metadata().map_err(cannot)?;
     if metadata.is_dir() {
         let diagnostic = Diagnostic::error("cannot read the configuration: it is a folder");
         return Err(whole(diagnostic.help("name the file inside it, such as `longhaul.toml`")));
+    }
+    if !metadata.is_file() {
+        let diagnostic =
+            Diagnostic::error("cannot read the configuration: it is a pipe, a socket or a device");
+        return Err(whole(diagnostic.help("name a file: a server reads it again when it changes")));
     }
     let mut bytes = Vec::new();
     file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(cannot)?;

@@ -172,7 +172,7 @@ impl Sources for Machine {
     }
 
     fn file(&self, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
-        let file = File::open(path)?;
+        let file = open(path)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
@@ -180,6 +180,23 @@ impl Sources for Machine {
         file.take(limit as u64).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
+}
+
+/// Opens a file to be read, and waits for nobody: a pipe in its place would else be opened once somebody writes to it.
+#[cfg(unix)]
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    Ok(rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY,
+        Mode::empty(),
+    )?
+    .into())
+}
+
+#[cfg(not(unix))]
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
 }
 
 /// What a bound call sets: a value, or the place it is read from.
