@@ -1,5 +1,6 @@
 //! A configuration that is read again while it is served: what can change does, and the rest is said to wait.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use longhaul_gateway::config::{self, Changed, Checked, Colour, Config, Diagnosti
 use longhaul_gateway::dashboard::Dashboard;
 use longhaul_gateway::http_job::Jobs;
 use longhaul_gateway::tool::{Copies, command_tool, job_tool};
+use longhaul_gateway::upstream::Upstream;
 use rustix::process::{getpid, kill_process};
 use tokio::signal::unix::Signal;
 
@@ -35,9 +37,23 @@ pub(crate) struct Reload {
     file: PathBuf,
     /// As the server began: what holds for the whole process is as it says.
     first: Config,
-    /// As it was read last.
+    /// As it is served: what was read last, as far as that could be taken over.
     now: Config,
     served: Served,
+}
+
+/// What is left as it was, by name, and why.
+#[derive(Debug, Default)]
+struct Refused {
+    names: BTreeSet<String>,
+    why: Vec<String>,
+}
+
+impl Refused {
+    fn push(&mut self, name: &str, why: String) {
+        self.names.insert(name.to_owned());
+        self.why.push(why);
+    }
 }
 
 impl Reload {
@@ -92,79 +108,98 @@ impl Reload {
 
     /// Serves what it says from here on, and gives what is to be said of that.
     async fn take(&mut self, config: Config) -> Vec<String> {
-        let changes = config.changes_since(&self.now);
-        let mut said =
-            told(&[("tool", &changes.tools), ("job", &changes.jobs), ("server", &changes.servers)]);
-        let (put, refused) = self.tools(&config, &changes.tools, &changes.jobs);
-        said.extend(refused);
+        let mut changes = config.changes_since(&self.now);
+        let (put, mut refused) = self.tools(&config, &changes.tools, &changes.jobs);
         let gone: Vec<&String> = changes.tools.removed.iter().chain(&changes.jobs.removed).collect();
         let gone = gone.into_iter().filter(|name| config.names().all(|other| other != name.as_str()));
         match self.served.catalogue.renew(gone, put) {
-            Ok(refused) => {
-                said.extend(refused.into_iter().map(|(name, why)| format!("`{name}` is not served: {why}")));
+            Ok(unfit) => {
+                for (name, why) in unfit {
+                    refused.push(&name, format!("`{name}` is not served: {why}"));
+                }
             }
-            Err(error) => said.push(error.to_string()),
+            // It serves no more.
+            Err(error) => return vec![error.to_string()],
         }
-        said.extend(self.servers(&config, &changes.servers).await);
-        let waiting: Vec<String> = config
-            .changes_since(&self.first)
-            .at_next_start
-            .iter()
-            .map(|name| format!("`[{name}]`"))
-            .collect();
-        if !waiting.is_empty() {
-            let what = waiting.join(", ");
-            said.push(format!(
-                "what it says in {what} is not what is served: that takes effect at the next start"
-            ));
+        let (servers, left) = self.servers(&config, &changes.servers).await;
+        let waiting = self.waiting(&config);
+        self.now = config.but_for(&refused.names, &left.names, &self.now);
+        if !changes.servers.is_empty() {
+            let names: Vec<String> = self.now.servers.iter().map(|server| server.name.clone()).collect();
+            self.served.upstreams.change(servers, &names, &self.served.catalogue);
         }
+        changes.tools.retain(|name| !refused.names.contains(name));
+        changes.jobs.retain(|name| !refused.names.contains(name));
+        changes.servers.retain(|name| !left.names.contains(name));
+        let mut said =
+            told(&[("tool", &changes.tools), ("job", &changes.jobs), ("server", &changes.servers)]);
+        said.extend(refused.why.into_iter().chain(left.why).chain(waiting));
         if let Some(pages) = &self.served.pages {
             let mut facts = (*pages.facts()).clone();
-            facts.commands.clone_from(&config.tools);
-            facts.jobs = config.jobs.iter().map(|job| job.name.clone()).collect();
+            facts.commands.clone_from(&self.now.tools);
+            facts.jobs = self.now.jobs.iter().map(|job| job.name.clone()).collect();
             facts.upstreams = self.served.upstreams.all();
             pages.tell(facts);
         }
         if said.is_empty() {
             said.push("nothing that is served has changed".to_owned());
         }
-        self.now = config;
         said
     }
 
+    /// What holds for the whole process and is not as the configuration says.
+    fn waiting(&self, config: &Config) -> Vec<String> {
+        let elsewhere = config.jobs.iter().filter(|job| {
+            let host = job.callback.as_ref().and_then(|callback| callback.url.host_str());
+            host.is_some_and(|host| !self.lets_in(host))
+        });
+        let mut waiting: Vec<String> = elsewhere
+            .map(|job| {
+                let job = &job.name;
+                format!("callbacks of `{job}` come to another name of this server: that takes effect at the next start")
+            })
+            .collect();
+        let sections = config.changes_since(&self.first).at_next_start;
+        if !sections.is_empty() {
+            let what = sections.iter().map(|name| format!("`[{name}]`")).collect::<Vec<_>>().join(", ");
+            waiting.push(format!(
+                "what it says in {what} is not what is served: that takes effect at the next start"
+            ));
+        }
+        waiting
+    }
+
     /// The tools of its own that are served from here on as they are now, and why others are not.
-    fn tools(&self, config: &Config, tools: &Changed, jobs: &Changed) -> (Vec<Tool>, Vec<String>) {
-        let (mut put, mut refused) = (Vec::new(), Vec::new());
+    fn tools(&self, config: &Config, tools: &Changed, jobs: &Changed) -> (Vec<Tool>, Refused) {
+        let (mut put, mut refused) = (Vec::new(), Refused::default());
         let mut is_free = |name: &str| match self.served.upstreams.take_tool(name) {
             Ok(()) => true,
             Err(server) => {
-                refused.push(format!(
+                let why = format!(
                     "`{name}` is a tool of the server `{server}`, which callers know: that changes at the next start"
-                ));
+                );
+                refused.push(name, why);
                 false
             }
         };
         let tools: Vec<&str> = tools.put().filter(|name| is_free(name)).collect();
         let jobs: Vec<&str> = jobs.put().filter(|name| is_free(name)).collect();
-        let commands = config.tools.iter().filter(|tool| tools.contains(&tool.name.as_str()));
-        if self.has_no_runs() {
-            let without = commands.map(|tool| format!("`{}` needs a place for its run files, `state` of `[store]`: that takes effect at the next start", tool.name));
-            refused.extend(without);
-        } else {
-            let Served { runs, copies, .. } = &self.served;
-            put.extend(
-                commands.map(|tool| command_tool(Arc::new(tool.clone()), runs.clone(), copies.clone())),
-            );
+        for tool in config.tools.iter().filter(|tool| tools.contains(&tool.name.as_str())) {
+            if self.has_no_runs() {
+                let name = &tool.name;
+                let why = format!(
+                    "`{name}` needs a place for its run files, `state` of `[store]`: that takes effect at the next start"
+                );
+                refused.push(name, why);
+            } else {
+                let Served { runs, copies, .. } = &self.served;
+                put.push(command_tool(Arc::new(tool.clone()), runs.clone(), copies.clone()));
+            }
         }
         for job in config.jobs.iter().filter(|job| jobs.contains(&job.name.as_str())) {
             match self.served.jobs.put(job) {
                 Ok(over_http) => put.push(job_tool(&over_http)),
-                Err(error) => refused.push(format!("`{}` is not served: {error}", job.name)),
-            }
-            let host = job.callback.as_ref().and_then(|callback| callback.url.host_str());
-            if host.is_some_and(|host| !self.lets_in(host)) {
-                let job = &job.name;
-                refused.push(format!("callbacks of `{job}` come to another name of this server: that takes effect at the next start"));
+                Err(error) => refused.push(&job.name, format!("`{}` is not served: {error}", job.name)),
             }
         }
         (put, refused)
@@ -173,7 +208,9 @@ impl Reload {
     /// A database has no folder for what commands write, and none was named when the server began without commands.
     fn has_no_runs(&self) -> bool {
         let store = &self.first.store;
-        matches!(store.url, StoreUrl::Postgres(_)) && store.state.is_none() && self.first.tools.is_empty()
+        matches!(store.url, StoreUrl::Postgres(_) | StoreUrl::Redis(_))
+            && store.state.is_none()
+            && self.first.tools.is_empty()
     }
 
     /// Whether callbacks under this name were expected from the start.
@@ -185,23 +222,19 @@ impl Reload {
         known.chain(own).chain(configured).any(|name| name == host)
     }
 
-    /// Serves those servers on, and gives why others are left as they were.
-    async fn servers(&self, config: &Config, servers: &Changed) -> Vec<String> {
-        if servers.is_empty() {
-            return Vec::new();
-        }
-        let (mut put, mut said) = (Vec::new(), Vec::new());
+    /// Those servers, made to be served on, and why others are left as they were.
+    async fn servers(&self, config: &Config, servers: &Changed) -> (Vec<Arc<Upstream>>, Refused) {
+        let (mut put, mut left) = (Vec::new(), Refused::default());
         for server in config.servers.iter().filter(|server| servers.put().any(|name| name == server.name)) {
             match upstream(server).await {
                 Ok(upstream) => put.push(upstream),
                 Err(failure) => {
-                    said.push(format!("the server `{}` is left as it was: {}", server.name, failure.line()))
+                    let name = &server.name;
+                    left.push(name, format!("the server `{name}` is left as it was: {}", failure.line()));
                 }
             }
         }
-        let names: Vec<String> = config.servers.iter().map(|server| server.name.clone()).collect();
-        self.served.upstreams.change(put, &names, &self.served.catalogue);
-        said
+        (put, left)
     }
 }
 

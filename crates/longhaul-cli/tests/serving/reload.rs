@@ -151,8 +151,31 @@ fn servers_come_change_and_go_and_finish_what_they_have_begun() {
     assert!(lives(&pids("a"), 1));
     // The name of a server's tool stays that server's.
     rewrite(&server, at, &TOOLS.replace("tools.say", "tools.a_say"));
+    server.says("longhaul.toml was read again: tool removed: say");
     server.says("`a_say` is a tool of the server `a`, which callers know");
     assert_eq!(run(at, &["call", url, "a_say"]).0, 5);
+    // It is not forgotten what does not hold yet.
+    hang_up(&server);
+    server.says("longhaul.toml was read again: `a_say` is a tool of the server `a`, which callers know");
+    rewrite(&server, at, TOOLS);
+    server.says("longhaul.toml was read again: tool added: say");
+}
+
+#[test]
+fn what_is_no_file_is_said_so_and_keeps_nothing_from_being_read_later() {
+    let folder = folder("");
+    let (at, file) = (folder.path(), folder.path().join("longhaul.toml"));
+    let server = Server::start(at, &["--http", "127.0.0.1:0"]);
+    fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    server.says("it is a pipe, a socket or a device");
+    server.says("longhaul.toml was read again and has mistakes: what was read before goes on");
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    server.says("it is a folder");
+    fs::remove_dir(&file).unwrap();
+    fs::write(&file, TOOLS.replace("tools.say", "tools.tell")).unwrap();
+    server.says("longhaul.toml was read again: tool added: tell");
 }
 
 #[test]

@@ -23,6 +23,13 @@ impl Changed {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }
 
+    /// Leaves out the others.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        for names in [&mut self.added, &mut self.changed, &mut self.removed] {
+            names.retain(|name| keep(name));
+        }
+    }
+
     /// Those that are to be served from here on as they are now.
     pub fn put(&self) -> impl Iterator<Item = &str> {
         self.added.iter().chain(&self.changed).map(String::as_str)
@@ -86,6 +93,36 @@ impl Config {
     }
 }
 
+impl Config {
+    /// This as far as it could be taken over: the tools, jobs and `servers` of these names are as they were `before`.
+    #[must_use]
+    pub fn but_for(mut self, tools: &BTreeSet<String>, servers: &BTreeSet<String>, before: &Self) -> Self {
+        for name in tools {
+            for section in ["tools", "jobs"] {
+                self.written.put_back(section, name, &before.written);
+            }
+        }
+        for name in servers {
+            self.written.put_back("servers", name, &before.written);
+        }
+        put_back(&mut self.tools, &before.tools, tools, |tool| &tool.name);
+        put_back(&mut self.jobs, &before.jobs, tools, |job| &job.name);
+        put_back(&mut self.servers, &before.servers, servers, |server| &server.name);
+        self
+    }
+}
+
+/// Has those of these names be as they were.
+fn put_back<T: Clone>(
+    now: &mut Vec<T>,
+    before: &[T],
+    names: &BTreeSet<String>,
+    name: impl Fn(&T) -> &String,
+) {
+    now.retain(|item| !names.contains(name(item)));
+    now.extend(before.iter().filter(|item| names.contains(name(item))).cloned());
+}
+
 fn names(written: &Written, section: &str, is_so: impl Fn(&str) -> bool) -> Vec<String> {
     written.entries(section).filter(|(name, _)| is_so(name)).map(|(name, _)| name.clone()).collect()
 }
@@ -126,6 +163,32 @@ mod tests {
 
     fn set<C: FromIterator<String>>(names: &[&str]) -> C {
         names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn what_could_not_be_taken_over_is_told_of_again() {
+        let config = |text: &str| check("longhaul.toml", text).unwrap().config;
+        let job = |name: &str| {
+            format!(
+                "[jobs.{name}]\nid = \"/id\"\nstart.url = \"https://api.example/jobs\"\nstatus.url = \"https://api.example/jobs/{{job}}\"\nstatus.state = \"/state\"\nstatus.done = \"ok\"\n"
+            )
+        };
+        let before =
+            config(&format!("[tools.a]\ncommand = [\"a\"]\n[tools.b]\ncommand = [\"b\"]\n{}", job("c")));
+        let text = "[tools.a]\ncommand = [\"a\", \"-v\"]\n[tools.c]\ncommand = [\"c\"]\nenv.T = { from = \"env:T\" }\n[tools.d]\ncommand = [\"d\"]\n[servers.s]\ncommand = [\"s\"]\n";
+        let after = config(text);
+        let in_force = after.clone().but_for(&set(&["a", "c"]), &set(&["s"]), &before);
+        assert_eq!(in_force.names().collect::<Vec<_>>(), ["d", "a", "c"], "as they were, or not at all");
+        assert_eq!(in_force.tool("a").unwrap().signature(), before.tool("a").unwrap().signature());
+        assert!(in_force.tool("c").is_none() && in_force.jobs[0].name == "c" && in_force.servers.is_empty());
+        let mut taken = after.changes_since(&before).tools;
+        taken.retain(|name| !["a", "c"].contains(&name));
+        assert_eq!((taken.added, taken.changed, taken.removed), (set(&["d"]), set(&[]), set(&["b"])));
+        // What is kept from programs is kept as it says now.
+        let again = after.changes_since(&in_force);
+        assert_eq!((again.tools.added, again.tools.changed), (set(&["c"]), set(&["a"])));
+        assert_eq!((again.jobs.removed, again.servers.added), (set(&["c"]), set(&["s"])));
+        assert_eq!(after.changes_since(&after), Changes::default());
     }
 
     #[test]

@@ -37,6 +37,16 @@ impl Written {
         found
     }
 
+    /// Has an entry be as it was `before`, when there may have been none.
+    pub(super) fn put_back(&mut self, section: &str, name: &str, before: &Self) {
+        let mut entries = self.0.get(section).and_then(toml::Value::as_table).cloned().unwrap_or_default();
+        match before.entry(section, name) {
+            Some(entry) => entries.insert(name.to_owned(), entry.clone()),
+            None => entries.remove(name),
+        };
+        self.0.insert(section.to_owned(), toml::Value::Table(entries));
+    }
+
     /// One of them.
     pub(super) fn entry(&self, section: &str, name: &str) -> Option<&toml::Value> {
         self.0.get(section)?.get(name)
