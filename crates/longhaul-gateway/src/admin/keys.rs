@@ -108,17 +108,16 @@ impl Sessions {
         Ok(serde_json::from_slice(&entry.value).ok().and_then(|kept| viewer(kept, by_key)))
     }
 
-    /// Ends a session.
+    /// Ends a session; whether it was one.
     ///
     /// # Errors
     ///
     /// When the store cannot be written.
-    pub(crate) async fn end(&self, token: &str) -> Result<(), StoreError> {
+    pub(crate) async fn end(&self, token: &str) -> Result<bool, StoreError> {
         let place = Place::of(token);
-        if let Some(entry) = self.0.entry(place.key()).await? {
-            self.0.compare_and_set(place.key(), Some(entry.version), None).await?;
-        }
-        Ok(())
+        let Some(entry) = self.0.entry(place.key()).await? else { return Ok(false) };
+        self.0.compare_and_set(place.key(), Some(entry.version), None).await?;
+        Ok(true)
     }
 }
 

@@ -6,7 +6,7 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Response, StatusCode};
-use longhaul::transport::http::server::PageBody;
+use longhaul::transport::http::server::{PageBody, WrongCredential};
 use maud::Markup;
 use tokio::sync::mpsc;
 
@@ -39,6 +39,12 @@ fn with(status: StatusCode, kind: &'static str, policy: &'static str, body: Page
 /// A page.
 pub(super) fn page(status: StatusCode, markup: Markup) -> Answer {
     with(status, "text/html; charset=utf-8", POLICY, PageBody::Whole(markup.into_string().into()))
+}
+
+/// The same, to somebody who has shown what lets nobody in: it counts as a token does that does not.
+pub(super) fn in_vain(mut answer: Answer) -> Answer {
+    answer.extensions_mut().insert(WrongCredential);
+    answer
 }
 
 /// JSON.

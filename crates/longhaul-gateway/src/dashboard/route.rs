@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use longhaul::auth::Refusal;
 use longhaul::server::Caller;
 
 use super::respond::{self, Answer};
@@ -90,7 +91,7 @@ pub(super) async fn answer(inner: &Inner, visitor: Option<Caller>, request: Requ
     }
     let viewer = match door::viewer(inner, visitor, &head.headers).await {
         Ok(Some(viewer)) => viewer,
-        Ok(None) => return stranger(inner, &path),
+        Ok(None) => return stranger(inner, &head.headers, &path),
         Err(error) => return failed(inner, None, &error.into()),
     };
     let look = Look { inner, viewer: &viewer };
@@ -135,46 +136,60 @@ async fn enter(inner: &Inner, asked: &Asked<'_>, path: &[&str]) -> Option<Answer
                 Ok(true) => opened(inner, headers, None).await,
                 Ok(false) => {
                     let why = "That key is not good any more: each opens the page once.";
-                    respond::page(StatusCode::UNAUTHORIZED, frame::outside(inner, Some(why)))
+                    respond::in_vain(respond::page(
+                        StatusCode::UNAUTHORIZED,
+                        frame::outside(inner, Some(why)),
+                    ))
                 }
                 Err(error) => failed(inner, None, &error.into()),
             })
         }
         (&Method::POST, ["sign-in"]) => {
             let token = form::value(asked.body, "token").unwrap_or_default();
-            let viewer = signed_in(inner, token.trim()).await;
-            Some(match viewer {
-                Some(viewer) => opened(inner, headers, Some(&viewer)).await,
-                None => {
-                    let why = "That token does not count here.";
-                    respond::page(StatusCode::UNAUTHORIZED, frame::outside(inner, Some(why)))
-                }
+            Some(match signed_in(inner, token.trim()).await {
+                Ok(viewer) => opened(inner, headers, Some(&viewer)).await,
+                Err(refusal) => turned_away(inner, &refusal),
             })
         }
         (&Method::POST, ["sign-out"]) => {
             let token = door::token(headers).unwrap_or_default();
-            if let Err(error) = sessions.end(&token).await {
-                return Some(failed(inner, None, &error.into()));
-            }
+            let ended = match sessions.end(&token).await {
+                Ok(ended) => ended,
+                Err(error) => return Some(failed(inner, None, &error.into())),
+            };
             let mut answer = respond::see_other("/");
             door::set(inner, &mut answer, headers, "", std::time::Duration::ZERO);
-            Some(answer)
+            Some(if ended || token.is_empty() { answer } else { respond::in_vain(answer) })
         }
         _ => None,
     }
 }
 
 /// Whose token it is, if it counts.
-async fn signed_in(inner: &Inner, token: &str) -> Option<Viewer> {
-    let guard = inner.guard.as_ref()?;
-    let mut headers = HeaderMap::new();
-    headers.insert(http::header::AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {token}")).ok()?);
-    match guard.admit(&headers, None).await {
-        Ok(caller) => Some(door::proven(inner, caller)),
-        Err(refusal) => {
-            tracing::debug!(%refusal, "nobody was let in to the page");
-            None
+async fn signed_in(inner: &Inner, token: &str) -> Result<Viewer, Refusal> {
+    let guard = inner.guard.as_ref().ok_or(Refusal::Invalid("no token counts here"))?;
+    let bearer = HeaderValue::from_str(&format!("Bearer {token}"));
+    let bearer = bearer.map_err(|_| Refusal::Invalid("a token is plain text"))?;
+    let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, bearer)]);
+    Ok(door::proven(inner, guard.admit(&headers, None).await?))
+}
+
+/// What whoever signs in is told whose token does not let it in.
+fn turned_away(inner: &Inner, refusal: &Refusal) -> Answer {
+    tracing::debug!(%refusal, "nobody was let in to the page");
+    let page = |status, why: &str| respond::page(status, frame::outside(inner, Some(why)));
+    match refusal {
+        // Nothing is known against it.
+        Refusal::Unavailable => {
+            let mut answer = page(refusal.status(), "Tokens cannot be checked now: try again in a moment.");
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
+            answer
         }
+        Refusal::Scope(needed) => page(
+            refusal.status(),
+            &format!("That token is not good for this: it has to have the scope {needed}."),
+        ),
+        _ => respond::in_vain(page(StatusCode::UNAUTHORIZED, "That token does not count here.")),
     }
 }
 
@@ -190,14 +205,16 @@ async fn opened(inner: &Inner, headers: &HeaderMap, viewer: Option<&Viewer>) -> 
 }
 
 /// Whoever is not let in learns how to be, and nothing else.
-fn stranger(inner: &Inner, path: &[&str]) -> Answer {
-    match path {
+fn stranger(inner: &Inner, headers: &HeaderMap, path: &[&str]) -> Answer {
+    let answer = match path {
         ["admin" | "events", ..] => {
             let what = r#"{"error":{"message":"sign in first: open the page with a key, or send a token"}}"#;
             respond::json((StatusCode::UNAUTHORIZED, what.to_owned()))
         }
         _ => respond::page(StatusCode::UNAUTHORIZED, frame::outside(inner, None)),
-    }
+    };
+    // A cookie that is over, or was made up, had the store looked at.
+    if door::token(headers).is_some() { respond::in_vain(answer) } else { answer }
 }
 
 async fn script(look: Look<'_>, asked: &Asked<'_>) -> Answer {

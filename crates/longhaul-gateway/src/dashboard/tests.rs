@@ -1,5 +1,6 @@
 //! The pages of a server in this process, asked as browsers and scripts do.
 
+mod entering;
 mod facts;
 mod following;
 mod many;

@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::{Request, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use longhaul::proto::http::AllowList;
-use longhaul::transport::http::server::{Options, Peer};
+use longhaul::server::Caller;
+use longhaul::tasks::environment::BoxFuture;
+use longhaul::transport::http::server::{Options, PageBody, Pages, Peer, WrongCredential};
 use serde_json::json;
 
 use crate::rig::{Answer, Host, LocalIssuer, METADATA, RESOURCE, Signer, claims, legacy, modern};
@@ -241,4 +243,48 @@ async fn r10_who_shows_bad_tokens_again_and_again_is_told_to_wait_and_a_good_one
     assert_eq!(ask(here, &good).await.0, StatusCode::OK);
     assert_eq!(ask(here, "").await.0, StatusCode::UNAUTHORIZED);
     assert_eq!(ask(there, "bad").await.0, StatusCode::UNAUTHORIZED);
+}
+
+/// A page that takes tokens by a form, and knows none.
+#[derive(Debug)]
+struct SignIn;
+
+impl Pages for SignIn {
+    fn has(&self, _: &Method, path: &str) -> bool {
+        path == "/sign-in"
+    }
+
+    fn answer(&self, _: Option<Caller>, request: Request<Bytes>) -> BoxFuture<'_, Response<PageBody>> {
+        let mut answer = Response::new(PageBody::Whole(Bytes::new()));
+        *answer.status_mut() = StatusCode::UNAUTHORIZED;
+        if !request.body().is_empty() {
+            answer.extensions_mut().insert(WrongCredential);
+        }
+        Box::pin(async { answer })
+    }
+}
+
+#[tokio::test]
+async fn r10_what_is_shown_to_a_page_in_vain_counts_with_what_is_shown_in_a_header() {
+    let issuer = LocalIssuer::start(&[&Signer::new("k", "EdDSA")]).await;
+    let options = Options::default().guard(Host::protection(&issuer).guard().unwrap()).pages(SignIn);
+    let service = longhaul::Server::new("protected", "1.0.0").into_http_service(options).await.unwrap();
+    let ask = async |peer: [u8; 4], mut request: Request<Full<Bytes>>| {
+        request.extensions_mut().insert(Peer(peer.into()));
+        let answer = tower_service::Service::call(&mut service.clone(), request).await.unwrap();
+        (answer.status(), answer.headers().contains_key("retry-after"))
+    };
+    let sign_in = |token: &'static str| request("POST", "/sign-in").body(Full::from(token)).unwrap();
+    let (here, there) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+    for _ in 0..100 {
+        assert_eq!(ask(here, sign_in("")).await, (StatusCode::UNAUTHORIZED, false), "it has shown none");
+    }
+    for _ in 0..15 {
+        assert_eq!(ask(here, sign_in("token=bad")).await, (StatusCode::UNAUTHORIZED, false));
+        let in_header = modern("bad", "tools/list", None, json!({}));
+        assert_eq!(ask(here, in_header).await, (StatusCode::UNAUTHORIZED, false));
+    }
+    assert_eq!(ask(here, sign_in("token=bad")).await, (StatusCode::TOO_MANY_REQUESTS, true));
+    assert_eq!(ask(here, sign_in("")).await, (StatusCode::UNAUTHORIZED, false));
+    assert_eq!(ask(there, sign_in("token=bad")).await, (StatusCode::UNAUTHORIZED, false));
 }

@@ -45,6 +45,12 @@ pub(super) async fn admit(
     on::admit(endpoint, head, known).await
 }
 
+/// Counts a credential that was shown elsewhere than in the header, and does not count; the refusal of whoever shows such
+/// ones too often.
+pub(super) fn shown_in_vain(endpoint: &Endpoint, known: &Known) -> Option<Response<Body>> {
+    on::shown_in_vain(endpoint, known)
+}
+
 /// The refusal of a caller whose credential lacks some of the scopes `needed`, with the way to get them.
 pub(super) fn with_step_up(options: &Options, refusal: Response<Body>, needed: &Scopes) -> Response<Body> {
     on::with_step_up(options, refusal, needed)
@@ -148,6 +154,11 @@ mod guarded {
         })
     }
 
+    pub(super) fn shown_in_vain(endpoint: &Endpoint, known: &Known) -> Option<Response<Body>> {
+        let (guard, Peer(peer)) = (endpoint.options.guard.as_ref()?, known.peer?);
+        guard.refused(peer, &Refusal::Invalid("it lets nobody in")).map(too_often)
+    }
+
     fn turned_away(guard: &Guard, refusal: &Refusal) -> Response<Body> {
         let mut response = text(refusal.status(), refusal.to_string());
         match guard.challenge(refusal) {
@@ -224,6 +235,10 @@ mod open {
         known: Known,
     ) -> Result<Caller, Box<Response<Body>>> {
         Ok(known.caller())
+    }
+
+    pub(super) fn shown_in_vain(_: &Endpoint, _: &Known) -> Option<Response<Body>> {
+        None
     }
 
     pub(super) fn with_step_up(_: &Options, response: Response<Body>, _: &Scopes) -> Response<Body> {

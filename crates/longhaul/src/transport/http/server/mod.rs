@@ -55,7 +55,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub use callback::{CALLBACKS, Callbacks, LONGEST_CALLBACK, NotTaken};
 pub use listen::Listen;
 pub use options::Options;
-pub use pages::{LONGEST_FORM, PageBody, Pages};
+pub use pages::{LONGEST_FORM, PageBody, Pages, WrongCredential};
 pub use peer::Peer;
 #[cfg(feature = "auth")]
 pub(crate) use peer::network;

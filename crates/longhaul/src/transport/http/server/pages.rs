@@ -31,9 +31,16 @@ pub trait Pages: fmt::Debug + Send + Sync + 'static {
     /// proves nothing, and is not let in by that alone.
     ///
     /// The request is for one of our names and from no foreign page of the web, which another origin of this machine may
-    /// pass for; its body has [`LONGEST_FORM`] bytes at most. Dropping the future is that the visitor is gone.
+    /// pass for; its body has [`LONGEST_FORM`] bytes at most. Dropping the future is that the visitor is gone. Whoever shows
+    /// a credential in a place of the pages' own that lets nobody in is answered with [`WrongCredential`].
     fn answer(&self, visitor: Option<Caller>, request: Request<Bytes>) -> BoxFuture<'_, Response<PageBody>>;
 }
+
+/// Among the extensions of an answer: what its visitor showed, in a form or a cookie, does not count. Where callers sign in
+/// it is counted with the tokens that do not, by address, and answered as those are (429) when there were too many.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::exhaustive_structs, reason = "it is a mark and nothing else")]
+pub struct WrongCredential;
 
 /// What a page is.
 #[derive(Debug)]
@@ -60,7 +67,7 @@ pub(super) async fn answer(
     head: &Head<'_>,
     body: impl RequestBody,
 ) -> Response<Body> {
-    let visitor = match visitor(endpoint, known, head).await {
+    let visitor = match visitor(endpoint, known.clone(), head).await {
         Ok(visitor) => visitor,
         Err(refusal) => return *refusal,
     };
@@ -73,6 +80,11 @@ pub(super) async fn answer(
     *request.uri_mut() = head.uri.clone();
     *request.headers_mut() = head.headers.clone();
     let (mut parts, body) = pages.answer(visitor, request).await.into_parts();
+    if parts.extensions.remove::<WrongCredential>().is_some()
+        && let Some(refusal) = door::shown_in_vain(endpoint, &known)
+    {
+        return refusal;
+    }
     let body = match body {
         PageBody::Whole(bytes) => Body::Whole(Some(bytes)),
         PageBody::Pieces(pieces) => {
