@@ -27,7 +27,7 @@ pub(crate) struct Handle {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token_env: Option<String>,
     pub(crate) tool: String,
-    /// What it was called with, unless that was too long to keep.
+    /// What it was called with, unless that was too long to keep, or secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) arguments: Option<Box<RawValue>>,
     /// When it was started, RFC 3339.

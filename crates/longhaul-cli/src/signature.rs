@@ -20,6 +20,8 @@ pub(crate) struct Parameter {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
     pub(crate) is_required: bool,
+    /// Nobody is to be shown its values.
+    pub(crate) is_secret: bool,
     pub(crate) default: Option<Value>,
     pub(crate) shape: Shape,
 }
@@ -54,6 +56,7 @@ impl Signature {
             name: name.clone(),
             description: described(part, &schema),
             is_required: required.contains(&name.as_str()),
+            is_secret: part["writeOnly"] == true || part["format"] == "password",
             default: part.get("default").filter(|value| !value.is_null()).cloned(),
             shape: Shape::of(part, &schema, DEPTH),
         };

@@ -173,29 +173,37 @@ impl Call<'_> {
                 self.show.end();
                 match handed_over(&result) {
                     Some(id) => {
-                        self.remember(&id, name, &arguments);
+                        self.remember(&id, &signature, &arguments);
                         self.left_running(&result, &id)
                     }
                     None => result::show(&result, self.manner),
                 }
             }
             Started::Task(task) => {
-                self.remember(task.id(), name, &arguments);
+                self.remember(task.id(), &signature, &arguments);
                 self.follow(&task).await
             }
         }
     }
 
-    /// Later verbs find the task by its id.
-    fn remember(&self, id: &str, tool: &str, arguments: &serde_json::Map<String, serde_json::Value>) {
+    /// Later verbs find the task by its id. A secret is kept in no file, so that such a call is not made again from one.
+    fn remember(
+        &self,
+        id: &str,
+        signature: &Signature,
+        arguments: &serde_json::Map<String, serde_json::Value>,
+    ) {
         let Some(server) = self.server.place() else { return };
+        let is_secret =
+            |name: &String| signature.parameter(name).is_some_and(|parameter| parameter.is_secret);
+        let has_secrets = arguments.keys().any(is_secret);
         handles::note(Handle {
             task: id.to_owned(),
             server,
             revision: self.args.target.revision.map(|revision| revision.as_str().to_owned()),
             token_env: self.args.target.token_env.clone(),
-            tool: tool.to_owned(),
-            arguments: serde_json::value::to_raw_value(arguments).ok(),
+            tool: signature.tool.clone(),
+            arguments: serde_json::value::to_raw_value(arguments).ok().filter(|_| !has_secrets),
             started: handles::now(),
         });
     }

@@ -9,7 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{LONGHAUL, Server, folder, let_go, longhaul, open_terminal, orphan_that_ended, run, start_work};
+use super::{
+    LONGHAUL, Server, eventually, folder, let_go, longhaul, open_terminal, orphan_that_ended, run, start_work,
+};
 
 /// How wide a terminal is, and what says that it is to have no colour.
 const TERMINALS: [(u16, &str); 6] = [(40, ""), (40, "1"), (80, ""), (80, "1"), (200, ""), (200, "1")];
@@ -253,4 +255,29 @@ fn what_a_command_took_is_how_long_it_ran() {
     let line = list.lines().find(|line| line.contains(&id)).unwrap_or_else(|| panic!("{list}"));
     assert_eq!(line.split_whitespace().last(), Some(ran.as_str()), "{list}");
     assert!(run(folder.path(), &["tasks", "get", &id]).1.contains(&format!("took {ran}\n")));
+}
+
+#[test]
+fn a_secret_that_a_tool_is_called_with_is_kept_in_no_file() {
+    let folder = folder();
+    let tool = "[tools.keep]\ndescription = \"Work with a secret\"\ntask = \"always\"\nenv.TOKEN = \"{token}\"\n\
+        command = [\"sh\", \"-c\", \"while [ -e longhaul.toml ] && [ ! -e go ]; do sleep 0.02; done; printf %s ${#TOKEN}\"]\n\
+        input.token = { secret = true, required = false }\n";
+    std::fs::write(folder.path().join("longhaul.toml"), tool).unwrap();
+    let server = Server::start(folder.path());
+    let at = |words: &[&str]| run(folder.path(), words);
+    let begin = |words: &[&str]| {
+        let (code, _, err) = at(&[&["call", "--wait", "3s", &server.url, "keep"], words].concat());
+        let id = err.split_once("longhaul tasks watch ").unwrap_or_else(|| panic!("{code} {err}")).1;
+        id.split_whitespace().next().unwrap().to_owned()
+    };
+    let (secret, plain) = (begin(&["token=hunter2"]), begin(&[]));
+    let kept = std::fs::read_to_string(folder.path().join("state/longhaul/tasks.json")).unwrap();
+    assert!(kept.contains(&secret) && !kept.contains("hunter2"), "{kept}");
+    let again = |id: &str| at(&["tasks", "again", id, "--url", &server.url]);
+    let (code, _, err) = again(&secret);
+    assert!(code == 2 && err.contains("is not known here what task"), "{err}");
+    assert_eq!(again(&plain).0, 0);
+    let_go(folder.path());
+    eventually("the command is not given it", || at(&["tasks", "result", &secret]).1 == "7\n");
 }

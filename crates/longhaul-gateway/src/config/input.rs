@@ -25,7 +25,7 @@ pub struct Input {
     pub presence: Presence,
     /// Whether a value may begin with `-` where it would be read as an option.
     pub allow_dash: bool,
-    /// Whether its values are kept out of messages, logs and pages.
+    /// Whether its values are kept out of messages, logs and pages. Its schema says so (`writeOnly`).
     pub secret: bool,
 }
 

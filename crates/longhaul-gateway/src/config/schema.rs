@@ -67,6 +67,9 @@ fn property(input: &Input, refuses_dash: bool) -> String {
     if let Some(description) = &input.description {
         members.push(("description", quoted(description)));
     }
+    if input.secret {
+        members.push(("writeOnly", "true".to_owned()));
+    }
     match &input.kind {
         Kind::String(text) => members.extend(text_rules(text)),
         Kind::Array(text) => {

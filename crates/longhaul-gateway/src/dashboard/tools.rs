@@ -186,6 +186,8 @@ struct Input {
     title: String,
     help: Option<String>,
     kind: Kind,
+    /// Nobody who looks over a shoulder is to read it.
+    is_secret: bool,
     is_required: bool,
     default: Option<Value>,
 }
@@ -193,7 +195,6 @@ struct Input {
 #[derive(Debug, PartialEq)]
 enum Kind {
     Text,
-    Secret,
     Whole,
     Number,
     Flag,
@@ -216,6 +217,7 @@ fn inputs(schema: &str) -> Vec<Input> {
         title: property["title"].as_str().unwrap_or(name).to_owned(),
         help: property["description"].as_str().map(str::to_owned),
         kind: kind(property),
+        is_secret: property["writeOnly"] == true || property["format"] == "password",
         is_required: required.contains(&name.as_str()),
         default: property.get("default").cloned(),
     };
@@ -231,7 +233,6 @@ fn kind(property: &Value) -> Kind {
         return Kind::Choice(options);
     }
     match property["type"].as_str() {
-        Some("string") if property["writeOnly"] == true || property["format"] == "password" => Kind::Secret,
         Some("string") => Kind::Text,
         Some("integer") => Kind::Whole,
         Some("number") => Kind::Number,
@@ -248,6 +249,7 @@ fn named(name: &str) -> String {
 fn field(number: usize, input: &Input, refused: Option<&Refused<'_>>) -> Markup {
     let (id, key) = (format!("a-{number}"), named(&input.name));
     let text = match refused {
+        _ if input.is_secret => String::new(),
         Some(refused) => value(refused.body, &key).unwrap_or_default().into_owned(),
         None => match (&input.kind, &input.default) {
             (_, None) => String::new(),
@@ -274,14 +276,15 @@ fn field(number: usize, input: &Input, refused: Option<&Refused<'_>>) -> Markup 
         div.field {
             label for=(id) { (clean::line(&input.title, 120)) (optional) (note) }
             @match &input.kind {
+                Kind::Text | Kind::Whole | Kind::Number if input.is_secret => input id=(id) name=(key) type="password" autocomplete="off" required[required] aria-describedby=[described];,
                 Kind::Text => input id=(id) name=(key) type="text" value=(text) required[required] aria-describedby=[described];,
-                Kind::Secret => input id=(id) name=(key) type="password" autocomplete="off" required[required] aria-describedby=[described];,
                 Kind::Whole => input id=(id) name=(key) type="number" step="1" value=(text) required[required] aria-describedby=[described];,
                 Kind::Number => input id=(id) name=(key) type="number" step="any" value=(text) required[required] aria-describedby=[described];,
                 Kind::Choice(_) | Kind::Flag => select id=(id) name=(key) required[required] aria-describedby=[described] {
                     option value="" selected[text.is_empty()] { "–" }
                     @for choice in &choices { option value=(choice) selected[*choice == text] { (clean::line(choice, 120)) } }
                 },
+                Kind::Lines | Kind::Json if input.is_secret => textarea.secret id=(id) name=(key) rows="4" autocomplete="off" required[required] aria-describedby=[described] {},
                 Kind::Lines | Kind::Json => textarea id=(id) name=(key) rows="4" required[required] aria-describedby=[described] { (text) },
             }
             @if let Some(help) = &input.help { p.hint id={ (id) "-help" } { (clean::text(help)) } }
@@ -294,12 +297,12 @@ fn arguments(inputs: &[Input], body: &[u8]) -> Result<Map<String, Value>, String
     let mut arguments = Map::new();
     for input in inputs {
         let text = value(body, &named(&input.name)).unwrap_or_default();
-        if text.is_empty() && !(input.is_required && matches!(input.kind, Kind::Text | Kind::Secret)) {
+        if text.is_empty() && !(input.is_required && input.kind == Kind::Text) {
             continue;
         }
         let wrong = |what: &str| format!("`{}` takes {what}", input.name);
         let value = match &input.kind {
-            Kind::Text | Kind::Secret | Kind::Choice(_) => Value::from(&*text),
+            Kind::Text | Kind::Choice(_) => Value::from(&*text),
             Kind::Whole => Value::from(text.parse::<i64>().map_err(|_| wrong("a whole number"))?),
             Kind::Number => {
                 let number = text.parse().ok().and_then(Number::from_f64);

@@ -561,9 +561,7 @@ impl Begin<'_> {
 
     fn lay_out(&self, call: &mut Call) {
         let policy = &self.tool.policy;
-        if let Kind::Job(job) = &self.tool.kind {
-            call.secret = job.secret();
-        }
+        call.secret = self.tool.secret();
         call.plan = match policy.mode {
             TaskMode::Never if self.once.is_some() => Plan::in_place_once(),
             TaskMode::Never => Plan::in_place(),

@@ -202,10 +202,10 @@ impl SpawnCall {
         if !arguments.get().starts_with('{') {
             return Err(invalid("they must be an object".to_owned()));
         }
-        let (arguments, secret) = match &found.kind {
-            Kind::Function(_) => (Stored::from(arguments.clone()), Vec::new()),
+        let arguments = match &found.kind {
+            Kind::Function(_) => Stored::from(arguments.clone()),
             Kind::Job(job) => match job.check(arguments.get()) {
-                Ok(arguments) => (arguments, job.secret()),
+                Ok(arguments) => arguments,
                 Err(result) => {
                     let why = result.content.iter().find_map(|content| content.as_text());
                     return Err(invalid(why.unwrap_or("they are refused").to_owned()));
@@ -215,7 +215,7 @@ impl SpawnCall {
         let mut call =
             ChildCall::new(Arc::clone(&self.key), fingerprint("spawn"), Arc::clone(&self.tool), arguments);
         (call.version, _) = found.versions().unwrap_or_default();
-        (call.rerun, call.secret) = (found.rerun(), secret);
+        (call.rerun, call.secret) = (found.rerun(), found.secret());
         call.cancel_grace = found.cancel_grace();
         call.retention = found.policy.retention(&self.cx.owner(), None);
         call.poll_interval_ms = u64::try_from(found.policy.poll_interval.as_millis()).ok();

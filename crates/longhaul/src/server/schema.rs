@@ -29,6 +29,18 @@ pub(super) fn is_of_objects(schema: &RawValue) -> bool {
     serde_json::from_str::<Root>(schema.get()).is_ok_and(|root| root.kind == "object")
 }
 
+/// The arguments that a schema marks as nobody's to see: `writeOnly`, or of the format `password`.
+pub(super) fn secret_arguments(schema: &RawValue) -> Vec<String> {
+    // Schemas can be long, and hardly one has any.
+    if !["writeOnly", "password"].iter().any(|mark| schema.get().contains(mark)) {
+        return Vec::new();
+    }
+    let schema: Value = serde_json::from_str(schema.get()).unwrap_or_default();
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let is_secret = |property: &Value| property["writeOnly"] == true || property["format"] == "password";
+    properties.filter(|(_, property)| is_secret(property)).map(|(name, _)| name.clone()).collect()
+}
+
 /// A member of a struct, as its schema describes it.
 pub(super) struct Member {
     pub(super) name: String,

@@ -59,13 +59,17 @@ pub trait JobTool: ExternalJob {
     /// What the model should read to mend its arguments.
     fn check(&self, arguments: &str) -> Result<StoredJson, CallToolResult>;
 
-    /// The names of those arguments that nobody is to be shown. They are stored with the others, for the job.
+    /// The names of those arguments that nobody is to be shown, beside those that its schema marks so. They are stored with
+    /// the others, for the job.
     fn secret(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
 /// A tool: what the list shows of it, and what runs it.
+///
+/// Arguments whose schema says `writeOnly`, or `format: password`, are stored for the work and shown to nobody who looks at its
+/// tasks.
 #[derive(Clone)]
 pub struct Tool {
     pub(super) definition: model::Tool,
@@ -77,6 +81,8 @@ pub struct Tool {
     pub(super) kind: Kind,
     /// The arguments that headers repeat, or why its schema may not mark them so.
     pub(super) mirrored: Result<Arc<[MirroredParameter]>, InvalidAnnotation>,
+    /// The arguments that its schema marks as nobody's to see.
+    secret: Arc<[String]>,
     pub(super) asks: Vec<InputKind>,
     /// What a model may be told until a task of it has ended.
     pub(super) immediate_response: Option<Arc<str>>,
@@ -168,6 +174,7 @@ impl Tool {
 
     fn of(definition: model::Tool, kind: Kind) -> Self {
         let mirrored = MirroredParameter::of_schema(definition.input_schema.get()).map(Arc::from);
+        let secret = schema::secret_arguments(&definition.input_schema).into();
         let (policy, asks, scopes) = (TaskPolicy::default(), Vec::new(), Scopes::default());
         Self {
             name: definition.name.as_str().into(),
@@ -176,6 +183,7 @@ impl Tool {
             scopes,
             kind,
             mirrored,
+            secret,
             asks,
             immediate_response: None,
             answer_by_model: false,
@@ -246,6 +254,15 @@ impl Tool {
     pub fn reentrant(mut self, reentrant: bool) -> Self {
         self.reentrant = Some(reentrant);
         self
+    }
+
+    /// The arguments that nobody is to be shown.
+    pub(super) fn secret(&self) -> Vec<String> {
+        let mut secret = self.secret.to_vec();
+        if let Kind::Job(job) = &self.kind {
+            secret.extend(job.secret().into_iter().filter(|name| !self.secret.contains(name)));
+        }
+        secret
     }
 
     /// Whether its calls have a row before anything of them runs.

@@ -23,6 +23,70 @@ const JOB: &str = r#"
     done = "ok"
 "#;
 
+/// Inputs of every kind, each of them secret.
+const SECRET: &str = r#"
+    input.token = { secret = true }
+    input.pin = { secret = true, type = "integer" }
+    input.words = { secret = true, type = "array" }
+    input.scene = {}
+    start.body = { token = "{token}", pin = "{pin}", words = "{words}", scene = "{scene}" }
+"#;
+
+#[tokio::test]
+async fn what_is_secret_is_typed_as_a_password_and_shown_to_nobody() {
+    let configured = JOB
+        .replace("    id = ", &format!("{SECRET}\n    id = "))
+        .replace("[jobs.deploy.start]\n    url", "start.url");
+    let config = check("/longhaul.toml", &configured).unwrap_or_else(|mistakes| panic!("{mistakes}")).config;
+    let store = Arc::new(Memory::new());
+    let jobs = Jobs::new(Arc::<Memory>::clone(&store), store as Arc<dyn TaskStore>, Tokens::default());
+    let scene = Scene::of(job_tool(&jobs.put(&config.jobs[0]).unwrap())).await;
+    let browser = scene.enter().await;
+    let page = browser.page("/tools/deploy").await;
+    let field = |page: &str, name: &str| {
+        let (before, after) = page.split_once(&format!("name=\"a.{name}\"")).expect(name);
+        let tag = format!("{}{}", before.rsplit_once('<').unwrap().1, after.split_once('>').unwrap().0);
+        (
+            tag.contains("type=\"password\"") || tag.contains("class=\"secret\""),
+            tag.contains("autocomplete=\"off\""),
+        )
+    };
+    for (name, is_secret) in [("token", true), ("pin", true), ("words", true), ("scene", false)] {
+        assert_eq!(field(&page, name), (is_secret, is_secret), "{name}: {page}");
+    }
+    // What was typed is shown again where something is wrong, but for this.
+    let wrong =
+        browser.submit("/tools/deploy", "a.token=hunter2&a.pin=hunter2&a.words=hunter2&a.scene=sea").await;
+    assert_eq!(wrong.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    let wrong = text(wrong).await;
+    assert!(wrong.contains("value=\"sea\"") && !wrong.contains("hunter2"), "{wrong}");
+
+    // A function's schema may say so as well.
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct SignIn {
+        to: String,
+        #[schemars(extend("writeOnly" = true))]
+        token: String,
+        #[schemars(extend("format" = "password"))]
+        pin: String,
+    }
+    async fn sign_in(_: Cx, SignIn { to, token, pin }: SignIn) -> Result<String, ToolError> {
+        Ok(format!("{to}, {} letters", token.len() + pin.len()))
+    }
+    let sign_in = Tool::typed("deploy", "Deploys", sign_in).task(TaskPolicy::always());
+    let scene = Scene::of(sign_in.reentrant(true)).await;
+    let browser = scene.enter().await;
+    let made = browser.submit("/tools/deploy", "a.to=stage&a.token=hunter2&a.pin=hunter3").await;
+    let place = made.headers()[LOCATION].to_str().unwrap().to_owned();
+    let page = browser.until(&place, "stage, 14 letters").await;
+    let (_, told) = browser.api(Method::GET, &place[1..], &Value::Null).await;
+    let (_, list) = browser.api(Method::GET, "tasks", &Value::Null).await;
+    for shown in [page, told.to_string(), list.to_string(), browser.page("/").await] {
+        assert!(!shown.contains("hunter"), "{shown}");
+    }
+    assert_eq!(told["arguments"], json!({ "to": "stage", "token": "[hidden]", "pin": "[hidden]" }));
+}
+
 /// Is done at once.
 async fn quick(_: Cx, Deploy { to }: Deploy) -> Result<String, ToolError> {
     Ok(to)
