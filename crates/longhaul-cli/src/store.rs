@@ -159,7 +159,7 @@ async fn with_keys<S: TaskStore + EventStore + Registry + 'static>(
 }
 
 /// Why there can be no store at `path`, where that shows before it is opened.
-fn no_file(path: &Path) -> Option<String> {
+pub(crate) fn no_file(path: &Path) -> Option<String> {
     if path.is_dir() {
         let file = path.join("longhaul.db");
         return Some(format!("it is a folder; name a file, such as sqlite:{}", file.display()));
@@ -195,15 +195,14 @@ pub(crate) struct Runs {
 /// their server, for nobody would know of them. A database has no folder beside it: where there are commands, somebody has
 /// to say which is theirs.
 pub(crate) fn runs(store: &config::Store, has_commands: bool) -> Outcome<Runs> {
-    let (path, scratch) = match (&store.state, &store.url) {
-        (Some(state), _) => (state.join("runs"), None),
-        (None, StoreUrl::Sqlite(path)) => (beside(path), None),
+    let (path, scratch) = match (runs_folder(store), &store.url) {
+        (Some(path), _) => (path, None),
         (None, StoreUrl::Postgres(url) | StoreUrl::Redis(url)) if has_commands => {
             let missing =
                 format!("commands keep their run files in a folder of this machine, and {url} has none");
             return Err(Failure::usage(missing).next("name one: --state DIR, or `state` of `[store]`"));
         }
-        (None, StoreUrl::Memory | StoreUrl::Postgres(_) | StoreUrl::Redis(_)) => {
+        (None, _) => {
             let scratch = Scratch::new()?;
             (scratch.0.clone(), Some(scratch))
         }
@@ -219,6 +218,15 @@ pub(crate) fn runs(store: &config::Store, has_commands: bool) -> Outcome<Runs> {
     };
     let dir = if store.url == StoreUrl::Memory { dir.ending_with_server() } else { dir };
     Ok(Runs { dir, scratch })
+}
+
+/// The folder of the runs of a store's tasks: where `state` says, or beside the SQLite file; `None` if neither says any.
+pub(crate) fn runs_folder(store: &config::Store) -> Option<PathBuf> {
+    match (&store.state, &store.url) {
+        (Some(state), _) => Some(state.join("runs")),
+        (None, StoreUrl::Sqlite(path)) => Some(beside(path)),
+        (None, StoreUrl::Memory | StoreUrl::Postgres(_) | StoreUrl::Redis(_)) => None,
+    }
 }
 
 /// The copies of what commands write: of all that other processes see.

@@ -72,6 +72,47 @@ fn a_state_folder_that_becomes_read_only_refuses_calls() {
 }
 
 #[test]
+fn a_doctor_finds_what_a_server_could_not_write() {
+    let place = Place::new("");
+    let disk = SmallDisk::mount(&place, 4096);
+    fs::copy(place.path("longhaul.toml"), place.path("disk/longhaul.toml")).unwrap();
+    let doctor = |file: &str| {
+        let said = place.program().args(["doctor", "--json", "--config", file]).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+        let state = |name: &str| {
+            let checks = report["checks"].as_array().unwrap();
+            let check = checks.iter().find(|check| check["check"] == name).unwrap();
+            (check["state"].as_str().unwrap().to_owned(), check["found"].as_str().unwrap().to_owned())
+        };
+        (state("store"), state("runs"), state("audit"))
+    };
+    let more =
+        format!("\n[http]\nlisten = \"127.0.0.1:0\"\n[audit]\npath = {:?}\n", place.path("disk/audit/trail"));
+    for file in ["longhaul.toml", "disk/longhaul.toml"] {
+        let text = fs::read_to_string(place.path(file)).unwrap();
+        fs::write(place.path(file), text + &more).unwrap();
+        let (store, runs, audit) = doctor(file);
+        assert_eq!((&*store.0, &*runs.0, &*audit.0), ("ok", "ok", "ok"), "{store:?} {runs:?} {audit:?}");
+    }
+    assert!(!place.path("disk/audit").exists(), "nothing is changed");
+    // One that is there already, and one that is to be made.
+    Server::start_with(&place, &["--store", "sqlite:disk/longhaul.db"], &[]).kill();
+    for there in [true, false] {
+        if !there {
+            fs::remove_file(place.path("disk/longhaul.db")).unwrap();
+        }
+        disk.remount("ro");
+        let (store, runs, audit) = doctor("disk/longhaul.toml");
+        for (state, found) in [&store, &runs, &audit] {
+            assert!(state == "fail" && found.contains("cannot be written: Read-only file system"), "{found}");
+        }
+        let (store, runs, audit) = doctor("longhaul.toml");
+        assert_eq!((&*store.0, &*runs.0, &*audit.0), ("ok", "ok", "fail"), "{store:?} {runs:?} {audit:?}");
+        disk.remount("rw");
+    }
+}
+
+#[test]
 fn s34_run_files_are_for_their_owner_only() {
     let scene = Scene::new("");
     let mut found = vec![

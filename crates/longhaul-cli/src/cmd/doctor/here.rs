@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use longhaul::store::Durability;
 use longhaul_gateway::config::{self, Colour, Config, Listen, StoreUrl};
+use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -44,6 +45,7 @@ pub(super) async fn examine(file: &Path, report: &mut Report) -> Outcome<Option<
         }
     };
     look_at_store(&config, report).await?;
+    look_at_folders(&config, report)?;
     look_at_system(report)?;
     look_at_address(&config, report).await
 }
@@ -54,10 +56,18 @@ async fn look_at_store(config: &Config, report: &mut Report) -> Outcome<()> {
             let found = "tasks are kept in memory, and are gone with the server";
             return report.warn("store", found, "keep them in a file: [store] url = \"sqlite:longhaul.db\"");
         }
-        StoreUrl::Sqlite(path) if !path.exists() => {
-            return report.ok("store", format!("{} will be made when the server starts", path.display()));
+        StoreUrl::Sqlite(path) => {
+            if let Some(problem) = store::no_file(path).or_else(|| unwritable_file(path)) {
+                let next =
+                    "serve as somebody who may write there, or keep tasks elsewhere: [store] url, or --store";
+                return report.fail("store", problem, next);
+            }
+            if !path.exists() {
+                let found = format!("{} will be made when the server starts", path.display());
+                return report.ok("store", found);
+            }
+            Some(path)
         }
-        StoreUrl::Sqlite(path) => Some(path),
         StoreUrl::Postgres(_) | StoreUrl::Redis(_) => None,
     };
     let (opened, survives) = match store::open(&config.store).await {
@@ -90,6 +100,42 @@ async fn look_at_store(config: &Config, report: &mut Report) -> Outcome<()> {
         return report.warn("clock", found, "was the clock set back? the store waits until it has caught up");
     }
     report.ok("clock", "the store's agrees with the system's")
+}
+
+/// The folders, besides that of its store, without which a server does not start.
+fn look_at_folders(config: &Config, report: &mut Report) -> Outcome<()> {
+    let runs = store::runs_folder(&config.store).map(|path| ("runs", path, "[store] state, or --state"));
+    let audit = config.audit.as_ref().map(|audit| ("audit", audit.path.clone(), "[audit] path"));
+    for (check, path, said) in runs.into_iter().chain(audit) {
+        match unwritable(&path) {
+            None => report.ok(check, format!("{} can be written", path.display()))?,
+            Some(problem) => {
+                let next = format!("serve as somebody who may write there, or name another folder: {said}");
+                report.fail(check, problem, next)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What keeps files from being made in this folder, if anything does. One that is not there is made in the nearest that is.
+fn unwritable(folder: &Path) -> Option<String> {
+    let there = folder.ancestors().find(|place| place.exists())?;
+    if !there.is_dir() {
+        return Some(format!("{} is no folder", there.display()));
+    }
+    refused(there, Access::WRITE_OK | Access::EXEC_OK)
+}
+
+/// What keeps a store from being in this file, if anything does: its log and its locks are files beside it.
+fn unwritable_file(file: &Path) -> Option<String> {
+    let own = if file.exists() { refused(file, Access::READ_OK | Access::WRITE_OK) } else { None };
+    own.or_else(|| unwritable(file.parent()?))
+}
+
+fn refused(place: &Path, wanted: Access) -> Option<String> {
+    let error = access(place, wanted).err()?;
+    Some(format!("{} cannot be written: {}", place.display(), std::io::Error::from(error)))
 }
 
 /// How many files a server with its default bounds may need.
