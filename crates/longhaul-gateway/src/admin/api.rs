@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
+use longhaul::proto::jsonrpc::clip;
 use longhaul::proto::model::ElicitAction;
 use longhaul::store::Cursor;
 use serde::{Deserialize, Serialize};
@@ -50,9 +51,32 @@ impl Asked<'_> {
 
     fn number(&self, name: &str) -> Result<Option<u64>, AdminError> {
         let number = |text: Cow<'_, str>| {
-            text.parse().map_err(|_| AdminError::Unreadable(format!("`{name}` is a number")))
+            let what = || format!("`{name}` is a number, from 0 on, and not `{}`", clip(&text));
+            text.parse().map_err(|_| AdminError::Unreadable(what()))
         };
         self.says(name).map(number).transpose()
+    }
+
+    /// Checks that the query says nothing that would be passed over.
+    ///
+    /// # Errors
+    ///
+    /// What it says that is not known here, and what is.
+    pub(crate) fn check(&self) -> Result<(), AdminError> {
+        let path: Vec<&str> = self.path.iter().map(|part| &**part).collect();
+        let known: &[&str] = match (self.method, &path[..]) {
+            (&Method::GET, ["tasks"]) => &["q", "status", "after", "limit"],
+            (&Method::GET, ["tasks", _, "output"]) => &["stream", "after"],
+            (&Method::GET, ["tasks", _, "steps"]) => &["after", "limit"],
+            _ => &[],
+        };
+        let mut names = form_urlencoded::parse(self.query.as_bytes()).map(|(name, _)| name);
+        let Some(name) = names.find(|name| !known.contains(&&**name)) else { return Ok(()) };
+        let known = match known {
+            [] => "nothing".to_owned(),
+            known => known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+        };
+        Err(AdminError::Unreadable(format!("the query knows no `{}` here, but {known}", clip(&name))))
     }
 
     fn json<T: for<'de> Deserialize<'de>>(&self) -> Result<T, AdminError> {
@@ -64,22 +88,23 @@ impl Asked<'_> {
 
 /// Answers a request for the interface.
 pub(crate) async fn answer(admin: &Admin, viewer: &Viewer, asked: Asked<'_>) -> Answer {
-    match route(admin, viewer, &asked).await {
-        Ok(answer) => answer,
-        Err(error) => {
-            if error.status().is_server_error() {
-                tracing::error!(?error, "the interface for scripts cannot answer");
-            }
-            let mut what = json!({ "message": error.to_string() });
-            if let Some(after) = error.retry_after() {
-                what["retryAfterMs"] = u64::try_from(after.as_millis()).unwrap_or(u64::MAX).into();
-            }
-            (error.status(), json!({ "error": what }).to_string())
-        }
+    route(admin, viewer, &asked).await.unwrap_or_else(|error| failed(&error))
+}
+
+/// What is answered where there is no answer.
+pub(crate) fn failed(error: &AdminError) -> Answer {
+    if error.status().is_server_error() {
+        tracing::error!(?error, "the interface for scripts cannot answer");
     }
+    let mut what = json!({ "message": error.to_string() });
+    if let Some(after) = error.retry_after() {
+        what["retryAfterMs"] = u64::try_from(after.as_millis()).unwrap_or(u64::MAX).into();
+    }
+    (error.status(), json!({ "error": what }).to_string())
 }
 
 async fn route(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answer, AdminError> {
+    asked.check()?;
     let path: Vec<&str> = asked.path.iter().map(|part| &**part).collect();
     match (asked.method, &path[..]) {
         (&Method::GET, ["tasks"]) => tasks(admin, viewer, asked).await,
@@ -122,7 +147,8 @@ async fn cancel_all(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result
         after: Option<String>,
     }
     let Which { q, status, after } = asked.json()?;
-    let find = Find::read(&q, state(status.as_deref())?).map_err(AdminError::Unreadable)?;
+    let state = State::named(status.as_deref()).map_err(AdminError::Unreadable)?;
+    let find = Find::read(&q, state).map_err(AdminError::Unreadable)?;
     let after = after.filter(|after| !after.is_empty()).map(Cursor::from_text);
     let Cancelled { tasks, next } = admin.cancel_all(viewer, &find, admin.now(), after.as_ref()).await?;
     Ok(ok(&json!({
@@ -130,17 +156,8 @@ async fn cancel_all(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result
     })))
 }
 
-/// The status of that name, if one is named.
-fn state(word: Option<&str>) -> Result<Option<State>, AdminError> {
-    let word = word.filter(|word| !word.is_empty());
-    let known = |word| {
-        State::of_word(word).ok_or_else(|| AdminError::Unreadable(format!("there is no status `{word}`")))
-    };
-    word.map(known).transpose()
-}
-
 async fn tasks(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answer, AdminError> {
-    let state = state(asked.says("status").as_deref())?;
+    let state = State::named(asked.says("status").as_deref()).map_err(AdminError::Unreadable)?;
     let find = Find::read(&asked.says("q").unwrap_or_default(), state).map_err(AdminError::Unreadable)?;
     let after = asked.says("after").filter(|after| !after.is_empty()).map(Cursor::from_text);
     let limit = asked.number("limit")?.map_or(PAGE, |limit| usize::try_from(limit).unwrap_or(PAGE));

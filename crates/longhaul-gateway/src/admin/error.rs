@@ -29,7 +29,7 @@ pub enum AdminError {
     TooOften(ErrorObject),
     /// The store cannot be read or written.
     #[error("the store of tasks could not be used; try again")]
-    Store(#[from] StoreError),
+    Store(#[source] StoreError),
     /// What a command has written cannot be read.
     #[error("the output cannot be read; the log of the server says why")]
     Output(#[source] StreamError),
@@ -40,7 +40,7 @@ impl AdminError {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::NoTask | Self::NoTool => StatusCode::NOT_FOUND,
-            Self::Unreadable(_) | Self::Store(StoreError::InvalidCursor) => StatusCode::BAD_REQUEST,
+            Self::Unreadable(_) => StatusCode::BAD_REQUEST,
             Self::Refused(_) => StatusCode::CONFLICT,
             Self::TooOften(_) | Self::Store(StoreError::Overloaded { .. }) => StatusCode::TOO_MANY_REQUESTS,
             Self::Store(StoreError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -56,10 +56,22 @@ impl AdminError {
     }
 }
 
+impl From<StoreError> for AdminError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::InvalidCursor => Self::Unreadable(
+                "`after` is no place in this list: it is the `next` of the page before, or is left out"
+                    .to_owned(),
+            ),
+            error => Self::Store(error),
+        }
+    }
+}
+
 impl From<StreamError> for AdminError {
     fn from(error: StreamError) -> Self {
         match error {
-            StreamError::Store(error) => Self::Store(error),
+            StreamError::Store(error) => error.into(),
             error => Self::Output(error),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use longhaul::proto::jsonrpc::clip;
 use longhaul::proto::model::TaskStatus;
 use longhaul::store::{Filter, Owner, Record, Time};
 use longhaul::tasks::shown_arguments;
@@ -42,10 +43,28 @@ impl State {
         }
     }
 
-    pub(crate) fn of_word(word: &str) -> Option<Self> {
+    /// The one of that name.
+    ///
+    /// # Errors
+    ///
+    /// That there is none, and which there are.
+    pub(crate) fn of_word(word: &str) -> Result<Self, String> {
         // `status:input` is what one types.
-        let word = if word == "input" { "input_required" } else { word };
-        Self::ALL.into_iter().find(|state| state.word() == word)
+        let name = if word == "input" { "input_required" } else { word };
+        let found = Self::ALL.into_iter().find(|state| state.word() == name);
+        found.ok_or_else(|| {
+            let word = clip(word);
+            format!("there is no status `{word}`: it is input, working, completed, failed or cancelled")
+        })
+    }
+
+    /// The one of that name, if any is named.
+    ///
+    /// # Errors
+    ///
+    /// As of [`of_word`](Self::of_word).
+    pub(crate) fn named(word: Option<&str>) -> Result<Option<Self>, String> {
+        word.filter(|word| !word.is_empty()).map(Self::of_word).transpose()
     }
 
     pub(crate) fn of(status: TaskStatus) -> Self {
@@ -86,14 +105,7 @@ impl Find {
             match word.split_once(':') {
                 Some(("tool", tool)) => find.tool = Some(tool.to_owned()),
                 Some(("owner", owner)) => find.owner = Some(owner.to_lowercase()),
-                Some(("status", word)) => match State::of_word(word) {
-                    Some(state) => find.state = Some(state),
-                    None => {
-                        return Err(format!(
-                            "there is no status `{word}`: try needs input, working, completed, failed or cancelled"
-                        ));
-                    }
-                },
+                Some(("status", word)) => find.state = Some(State::of_word(word)?),
                 Some(("since", time)) => {
                     find.since = Some(
                         parse_duration(time)

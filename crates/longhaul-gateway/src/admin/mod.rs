@@ -28,7 +28,7 @@ use longhaul::store::{Registry, TaskStore, Time};
 use longhaul::tasks::runner::Engine;
 
 pub(crate) use act::{Reaction, asked};
-pub(crate) use api::{Asked, answer};
+pub(crate) use api::{Asked, answer, failed};
 pub(crate) use cancel_all::Cancelled;
 pub(crate) use course::{Leg, Over, What, course};
 pub use error::AdminError;

@@ -223,12 +223,15 @@ async fn script(look: Look<'_>, asked: &Asked<'_>) -> Answer {
         let what = r#"{"error":{"message":"send Content-Type: application/json"}}"#;
         return respond::json((StatusCode::UNSUPPORTED_MEDIA_TYPE, what.to_owned()));
     }
-    if *method == Method::GET && asked.path[2..] == ["nodes"] {
-        // What is served on is known here.
-        return nodes::json(look).await;
-    }
     let (path, query, body) = (&asked.path[2..], asked.query(), asked.body);
     let request = admin::Asked { method, path, query, body };
+    if *method == Method::GET && *path == ["nodes"] {
+        // What is served on is known here.
+        return match request.check() {
+            Ok(()) => nodes::json(look).await,
+            Err(error) => respond::json(admin::failed(&error)),
+        };
+    }
     respond::json(admin::answer(&look.inner.admin, look.viewer, request).await)
 }
 

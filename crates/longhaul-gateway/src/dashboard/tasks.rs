@@ -17,16 +17,23 @@ pub(super) struct Wanted {
     typed: String,
     state: Option<State>,
     after: Option<Cursor>,
+    /// What of it is not understood.
+    problem: Option<String>,
 }
 
 impl Wanted {
     pub(super) fn of(asked: &Asked<'_>) -> Self {
         let says = |name| asked.says(name).filter(|value| !value.is_empty());
-        Self {
-            typed: says("q").map(|typed| typed.chars().take(LONGEST).collect()).unwrap_or_default(),
-            state: says("status").and_then(|word| State::of_word(&word)),
-            after: says("after").map(Cursor::from_text),
-        }
+        let typed = says("q").unwrap_or_default();
+        Self::read(&typed, &says("status").unwrap_or_default(), says("after").map(Cursor::from_text))
+    }
+
+    fn read(typed: &str, status: &str, after: Option<Cursor>) -> Self {
+        let (state, problem) = match State::named(Some(status)) {
+            Ok(state) => (state, None),
+            Err(problem) => (None, Some(problem)),
+        };
+        Self { typed: typed.chars().take(LONGEST).collect(), state, after, problem }
     }
 
     /// The query of a page with another status, or that begins elsewhere.
@@ -50,6 +57,9 @@ impl Wanted {
     }
 
     pub(super) fn find(&self) -> Result<Find, AdminError> {
+        if let Some(problem) = &self.problem {
+            return Err(AdminError::Unreadable(problem.clone()));
+        }
         Find::read(&self.typed, self.state).map_err(AdminError::Unreadable)
     }
 
@@ -160,13 +170,12 @@ fn cancel_form(wanted: &Wanted, until: &str, after: &str, words: &str) -> Markup
 pub(super) async fn cancel_all(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, AdminError> {
     let says = |name| value(asked.body, name).unwrap_or_default();
     let until = says("until").parse().map_err(|_| AdminError::Unreadable("`until` is a time".to_owned()))?;
-    let (typed, state) = (says("q").into_owned(), State::of_word(&says("status")));
-    let wanted = Wanted { typed, state, after: None };
+    let wanted = Wanted::read(&says("q"), &says("status"), None);
     let admin = &look.inner.admin;
     let after = Some(says("after")).filter(|after| !after.is_empty()).map(Cursor::from_text);
     let (find, until) = (wanted.find()?, Time::from_unix_ms(until));
     let Cancelled { tasks, next } = admin.cancel_all(look.viewer, &find, until, after.as_ref()).await?;
-    let query = wanted.query(state, None);
+    let query = wanted.query(wanted.state, None);
     let and = if query.is_empty() { '?' } else { '&' };
     let on = next.map(|next| format!("&until={}&on={}", until.unix_ms(), encoded(next.as_str())));
     Ok(respond::see_other(&format!("/{query}{and}cancelled={tasks}{}", on.unwrap_or_default())))

@@ -309,8 +309,36 @@ async fn a_script_has_all_that_a_page_has() {
     assert_eq!((&shown["status"], &shown["arguments"]["to"]), (&json!("input_required"), &json!("prod")));
     let (_, list) = browser.api(Method::GET, "tasks?status=input", &Value::Null).await;
     assert_eq!((list["tasks"].as_array().unwrap().len(), &list["counts"]["inputRequired"]), (1, &json!(1)));
-    assert_eq!(browser.api(Method::GET, "tasks?status=odd", &Value::Null).await.0, StatusCode::BAD_REQUEST);
-    assert_eq!(browser.api(Method::GET, "tasks?after=odd", &Value::Null).await.0, StatusCode::BAD_REQUEST);
+    for (odd, said) in [
+        ("tasks?status=odd", "it is input, working, completed, failed or cancelled"),
+        ("tasks?q=status:odd", "it is input, working, completed, failed or cancelled"),
+        ("tasks?after=odd", "the `next` of the page before"),
+        ("tasks?limit=odd", "`limit` is a number, from 0 on, and not `odd`"),
+        ("tasks?staus=failed", "no `staus` here, but `q`, `status`, `after`, `limit`"),
+        ("tools?status=failed", "no `status` here, but nothing"),
+        ("nodes?after=odd", "no `after` here, but nothing"),
+        (&*format!("{task}?after=1"), "no `after` here, but nothing"),
+        (&*format!("{task}/output?after=odd"), "`after` is a number"),
+        (&*format!("{task}/steps?after=-1"), "`after` is a number"),
+        (&*format!("{task}/steps?stream=stdout"), "but `after`, `limit`"),
+    ] {
+        let (status, answer) = browser.api(Method::GET, odd, &Value::Null).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{odd}: {answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(said), "{odd}: {answer}");
+    }
+    for odd in ["/?status=odd", "/?after=odd", "/?q=status:odd"] {
+        let page = browser.get(odd).await;
+        assert_eq!(page.status(), StatusCode::BAD_REQUEST, "{odd}");
+        assert!(text(page).await.contains("role=\"alert\""), "{odd}");
+    }
+    for odd in ["/events?view=tasks&status=odd", "/events?view=tasks&q=status:odd"] {
+        assert_eq!(browser.get(odd).await.status(), StatusCode::BAD_REQUEST, "{odd}");
+    }
+    // What is not understood leaves nothing out that is to be cancelled.
+    let all = browser.submit("/cancel", "q=tool:deploy&status=odd&until=9999999999999").await;
+    assert_eq!(all.status(), StatusCode::BAD_REQUEST);
+    let which = json!({ "q": "tool:deploy", "status": "odd" });
+    assert_eq!(browser.api(Method::POST, "cancel", &which).await.0, StatusCode::BAD_REQUEST);
 
     let question = &shown["questions"][0]["key"];
     let wrong = json!({ "key": question, "content": { "shards": "many" } });
