@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{LONGHAUL, Server, TOKEN, left_running, longhaul, run};
+use super::{LONGHAUL, Server, TOKEN, TOOLS, left_running, longhaul, run};
 
 /// A folder in which `longhaul.toml` serves another configuration on, `behind/longhaul.toml`.
 fn folder(front: &str, behind: &str) -> tempfile::TempDir {
@@ -370,4 +370,33 @@ fn an_existing_server_is_made_durable_as_its_example_says() {
     let (code, said, err) = run(at, &["tasks", "wait", id, "--url", server.url()]);
     assert_eq!(code, 0, "{said}{err}");
     assert_eq!(run(at, &["tasks", "result", id]).1, "8 words\n");
+}
+
+#[test]
+fn a_timeout_goes_on_while_nobody_serves() {
+    let behind = TOOLS.replace("after 50ms", "never").replace("\"while", "\"echo run >> runs; while");
+    let folder = folder(&over_pipes("task = \"always\"\nrerun = \"restart\"\ntimeout = \"3s\""), &behind);
+    let (at, runs) = (folder.path(), folder.path().join("behind/runs"));
+    let server = start(at);
+    let (code, _, err) = left_running(|wait| run(at, &["call", "--wait", wait, server.url(), "work"]));
+    assert_eq!(code, 7, "{err}");
+    for _ in 0..3000 {
+        if runs.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(server);
+    std::thread::sleep(Duration::from_secs(3));
+    let _server = start(at);
+    let listed: serde_json::Value = serde_json::from_str(&run(at, &["tasks", "list", "--json"]).1).unwrap();
+    let id = listed["tasks"][0]["taskId"].as_str().unwrap();
+    assert_ne!(run(at, &["tasks", "wait", id]).0, 0);
+    let (_, out, err) = run(at, &["tasks", "result", id]);
+    assert!((out + &err).contains("it took longer than its timeout of 3s"), "{err}");
+    assert_eq!(
+        fs::read_to_string(runs).unwrap().lines().count(),
+        1,
+        "it has no time left to be called again"
+    );
 }

@@ -103,7 +103,7 @@ pub struct UpstreamPolicy {
     pub join: Join,
     /// How many of it may run at once; any number when `None`.
     pub limit: Option<NonZeroU32>,
-    /// How long a call may take in all; without a limit when `None`.
+    /// How long a call may take in all, restarts of this server included; without a limit when `None`.
     pub timeout: Option<Duration>,
     /// How long a call may go without answer and progress; without a limit when `None`.
     pub idle: Option<Duration>,

@@ -150,9 +150,12 @@ impl Parts {
             if self.may_be_task { durable::call(&call).await } else { call.until_answered().await }
         });
         let (server, tool, begun) = (&self.upstream.config().name, &self.tool, Instant::now());
-        let answered = match self.timeout {
+        // An earlier process may have begun it, and nobody may have served since.
+        let left = self.timeout.map(|limit| (limit, limit.saturating_sub(cx.worked_before())));
+        let answered = match left {
             None => calling.await,
-            Some(limit) => match tokio::time::timeout(limit, calling).await {
+            Some((limit, left)) if left.is_zero() => Ok(self.too_long(limit)),
+            Some((limit, left)) => match tokio::time::timeout(left, calling).await {
                 Ok(answered) => answered,
                 Err(_) => {
                     if let Some(reached) = waits_over.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -160,8 +163,7 @@ impl Parts {
                         // Its caller need not wait for that.
                         tokio::spawn(async move { upstream.is_over(&reached, true).await });
                     }
-                    let limit = format_duration(limit);
-                    Ok(self.failure(&format!("it took longer than its timeout of {limit}, and was given up")))
+                    Ok(self.too_long(limit))
                 }
             },
         };
@@ -250,6 +252,11 @@ impl Parts {
             }
             error => self.failure(&self.upstream.why(&error)),
         })
+    }
+
+    fn too_long(&self, limit: Duration) -> CallToolResult {
+        let limit = format_duration(limit);
+        self.failure(&format!("it took longer than its timeout of {limit}, and was given up"))
     }
 
     pub(super) fn failure(&self, why: &str) -> CallToolResult {

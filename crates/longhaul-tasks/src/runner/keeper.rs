@@ -44,6 +44,8 @@ struct Shared {
     begun: Option<(Arc<Inner>, Arc<str>)>,
     /// What the call will be called as a task, minted when it is first asked for: most calls end sooner.
     id: OnceLock<TaskId>,
+    /// How long ago it was first begun when it was entered here.
+    before: Duration,
     /// The version of its tool that began it.
     version: ToolVersion,
     /// The work may be entered again.
@@ -167,11 +169,13 @@ impl Keeper {
         Self(Arc::new(Shared { begun: Some((inner, tool)), entered_again, ..Shared::default() }))
     }
 
-    /// The journal of a task that is entered, with what was learnt before.
-    pub(super) fn resume(steps: Vec<Step>, record: &Record) -> Self {
+    /// The journal of a task that is entered `now`, with what was learnt before.
+    pub(super) fn resume(steps: Vec<Step>, record: &Record, now: Time) -> Self {
         let (version, epoch) = (record.version.clone(), record.epoch);
         let entered_again = record.rerun != Rerun::Never;
-        let this = Self(Arc::new(Shared { entered_again, version, ..Shared::default() }));
+        // One that was claimed as it was created has no spell of work written down.
+        let before = now.since(record.spells.first().map_or(record.created_at, |first| first.from));
+        let this = Self(Arc::new(Shared { before, entered_again, version, ..Shared::default() }));
         let mut state = this.lock();
         steps.into_iter().for_each(|step| state.put(step));
         (state.standing, state.children_ended) = (Standing::Held(epoch), record.children.ended);
@@ -300,6 +304,11 @@ impl Keeper {
             }
             news.await;
         }
+    }
+
+    /// How long ago the work was first begun when it was entered here, by the store's time; nothing if that was the first time.
+    pub fn worked_before(&self) -> Duration {
+        self.0.before
     }
 
     /// What the step under `key` came to cannot be read.

@@ -190,7 +190,7 @@ impl Run {
     ) -> Box<Self> {
         let (reporter, reports) = Reporter::new();
         stranded::take_back(&record, &reporter);
-        let keeper = Keeper::resume(steps, &record);
+        let keeper = Keeper::resume(steps, &record, listed.inner.store.now());
         keeper.seat(&listed.inner, &listed.id, &listed.controls);
         let note = Note::of(&record);
         let work = match record.rerun {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use longhaul_proto::dialect::{Dialect, write_drafted_relation, write_related_task};
 use longhaul_proto::jsonrpc::{ObjectWriter, ProgressToken};
@@ -470,6 +471,13 @@ impl Cx {
     /// same whenever the work of a task is entered again. Hand it on to what the work calls.
     pub fn trace_parent(&self) -> Option<TraceParent> {
         self.0.caller.trace_parent
+    }
+
+    /// How long ago the work of the task was first begun when it was entered this time, whatever it waited for since: by the
+    /// store's time, so that it does not matter on which node. Nothing if it was not begun before. Whoever bounds how long a
+    /// call may take in all takes this from it.
+    pub fn worked_before(&self) -> Duration {
+        self.keeper().map_or(Duration::ZERO, Keeper::worked_before)
     }
 
     /// The failure by which a handler ends that was [told](Self::cancelled) to: its task is cancelled then. In any other

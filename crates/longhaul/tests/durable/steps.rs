@@ -7,7 +7,7 @@ use longhaul::Cx;
 use longhaul::server::ToolError;
 use longhaul::store::Memory;
 
-use crate::rig::{Process, World, hang_once, only_in, question, text, until_hung, yes};
+use crate::rig::{Approve, Process, World, hang_once, only_in, question, text, until_hung, yes};
 
 #[test]
 fn k5_inside_a_step_it_is_done_again_unless_it_must_not_be() {
@@ -171,5 +171,33 @@ fn what_is_drawn_once_stays_and_a_fence_rises() {
         said.parse().unwrap()
     };
     assert!(epoch(first) < epoch(second), "{keys:?}");
+    two.crash();
+}
+
+#[test]
+fn work_that_is_entered_again_knows_how_long_ago_it_was_begun() {
+    let (world, store) = (World::default(), Memory::new());
+    let server = || {
+        only_in(&world, move |world, cx| async move {
+            let before = cx.worked_before().as_millis().to_string();
+            world.keys.lock().unwrap().push(before.clone());
+            hang_once(&world).await;
+            // A question puts it aside: that counts, too.
+            cx.elicit::<Approve>("Go on?").await?;
+            Ok(before)
+        })
+    };
+    let one = Process::of(server(), &store);
+    let id = one.call("work");
+    until_hung(&world);
+    std::thread::sleep(Duration::from_millis(400));
+    one.crash();
+    let two = Process::of(server(), &store);
+    let asked = question(&two.settled(&id));
+    std::thread::sleep(Duration::from_millis(400));
+    two.answer(&id, &asked, &yes());
+    let before: u64 = text(&two.settled(&id)).parse().unwrap();
+    assert!((400..60_000).contains(&before), "{before}");
+    assert_eq!(world.keys.lock().unwrap()[0], "0", "as it began");
     two.crash();
 }
