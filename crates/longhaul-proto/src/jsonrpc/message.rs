@@ -92,6 +92,8 @@ pub enum DecodeError {
         what: &'static str,
         /// The id, where one could be read.
         id: Option<RequestId>,
+        /// It names a method, so that the id is one of the peer's own.
+        has_method: bool,
     },
 }
 
@@ -100,6 +102,14 @@ impl DecodeError {
     pub fn id(&self) -> Option<&RequestId> {
         match self {
             Self::NotAMessage { id, .. } => id.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The request that it is meant to answer, where that could be read.
+    pub fn answered(&self) -> Option<&RequestId> {
+        match self {
+            Self::NotAMessage { id, has_method: false, .. } => id.as_ref(),
             _ => None,
         }
     }
@@ -201,7 +211,8 @@ impl<'a> Envelope<'a> {
 
     fn into_message(self) -> Result<Message<'a>, DecodeError> {
         let id: Option<RequestId> = self.id.and_then(|id| serde_json::from_str(id).ok());
-        let refuse = |what, id| Err(not_a_message(what, id));
+        let has_method = self.method.is_some();
+        let refuse = |what, id| Err(DecodeError::NotAMessage { what, id, has_method });
         if self.version != Some("\"2.0\"") {
             return refuse("`jsonrpc` must be \"2.0\"", id);
         }
@@ -240,7 +251,7 @@ impl<'a> Envelope<'a> {
 }
 
 pub(super) fn not_a_message(what: &'static str, id: Option<RequestId>) -> DecodeError {
-    DecodeError::NotAMessage { what, id }
+    DecodeError::NotAMessage { what, id, has_method: false }
 }
 
 /// The parameters of a request or notification: an object whose members are cut out but not read.
@@ -435,6 +446,21 @@ mod tests {
         for id in ["null", "1.5", "{}", "true"] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"a"}}"#);
             assert_eq!(refusal(&text).1, "invalid request: `id` must be an integer or a string");
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_names_the_request_that_it_is_meant_to_answer() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":3}"#,
+            r#"{"id":3,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":3,"error":"no"}"#,
+            r#"{"jsonrpc":"2.0","id":3,"result":{},"error":{"code":1,"message":""}}"#,
+        ] {
+            assert_eq!(decode(text).unwrap_err().answered(), Some(&RequestId::from(3)), "{text}");
+        }
+        for text in [r#"{"id":3,"method":"a"}"#, r#"{"jsonrpc":"2.0","id":3,"method":7}"#, "[]", "{"] {
+            assert_eq!(decode(text).unwrap_err().answered(), None, "{text}");
         }
     }
 

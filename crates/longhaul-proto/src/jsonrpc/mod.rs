@@ -2,6 +2,7 @@
 
 mod batch;
 mod error;
+mod glimpse;
 mod id;
 mod members;
 mod message;
@@ -10,6 +11,7 @@ mod write;
 
 pub use batch::{MAX_BATCH, is_batch, join_batch, split_batch};
 pub use error::{Code, ErrorObject, clip, without_place};
+pub use glimpse::{GLIMPSED, Glimpse};
 pub use id::{ProgressToken, RequestId};
 pub use members::MAX_PARAMS;
 pub use message::{

@@ -11,8 +11,8 @@ use std::time::Duration;
 use longhaul_proto::connection::ClientConnection;
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{
-    DecodeError, ErrorObject, Message, Notification, ObjectWriter, Params, ProgressToken, Request, RequestId,
-    Text, clip,
+    DecodeError, ErrorObject, Glimpse, Message, Notification, ObjectWriter, Params, ProgressToken, Request,
+    RequestId, Text, clip,
 };
 use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::{InputRequest, LoggingLevel, Progress, SUBSCRIPTION_ID, SubscriptionFilter};
@@ -38,8 +38,8 @@ use crate::server::{HeldPush, contained};
 use crate::trace;
 use crate::wire::{self, By};
 
-/// What an answer is once it has come: the result's text, or the error.
-type Outcome = Result<String, ErrorObject>;
+/// What an answer is once it has come: the result's text, or the error, be it that it cannot be read.
+type Outcome = Result<String, Error>;
 
 /// The requests of one connection that wait, and the machine that counts them.
 pub(crate) struct Table {
@@ -141,9 +141,10 @@ impl Table {
         trace::received(bytes);
         match Message::decode(bytes, &self.options.limits)? {
             Message::Response(response) => {
-                let outcome = response.outcome.map(str::to_owned);
-                match (response.id, outcome) {
-                    (Some(id), outcome) => self.handle_response(&id, outcome),
+                match (response.id, response.outcome) {
+                    (Some(id), outcome) => {
+                        self.handle_response(&id, outcome.map(str::to_owned).map_err(Error::Answer));
+                    }
                     (None, Err(error)) => {
                         tracing::warn!(%error, "the server could not read a message of ours");
                     }
@@ -156,6 +157,51 @@ impl Table {
                 Ok(None)
             }
             Message::Request(request) => Ok(Some(self.handle_request(&request))),
+        }
+    }
+
+    /// Takes a message that is none. If it is meant to answer a request, that has failed: nothing else will come for it.
+    pub(crate) fn handle_unreadable(&self, bytes: &[u8], error: &DecodeError) {
+        let answered = match (error.answered(), error) {
+            (Some(id), _) => Some(id.clone()),
+            // Nobody knows where in it the mistake is.
+            (None, DecodeError::NotJson(_) | DecodeError::NotUtf8(_)) => match Glimpse::of(bytes, bytes) {
+                Some(Glimpse::Answer(id)) => Some(id),
+                _ => None,
+            },
+            (None, _) => None,
+        };
+        if let Some(id) = answered {
+            self.handle_response(
+                &id,
+                Err(Error::protocol(format!("an answer that cannot be read: {error}"))),
+            );
+        }
+    }
+
+    /// Takes a message that is longer than the limit, of which only the two ends are there: the request that it answers has failed,
+    /// and the one that it is is refused.
+    ///
+    /// # Errors
+    ///
+    /// When nobody can tell what it is: some request then waits for it, and none knows which.
+    pub(crate) fn handle_too_long(&self, head: &[u8], tail: &[u8]) -> Result<Option<Reply>, Error> {
+        let limit = self.options.limits.max_bytes;
+        tracing::warn!(limit, "passed over a message longer than the limit");
+        match Glimpse::of(head, tail) {
+            Some(Glimpse::Answer(id)) => {
+                let what = format!("an answer longer than the limit of {limit} bytes");
+                self.handle_response(&id, Err(Error::protocol(what)));
+                Ok(None)
+            }
+            Some(Glimpse::Request(id)) => {
+                let mut out = Vec::new();
+                let refusal = DecodeError::TooLong { limit }.to_error_object();
+                wire::refuse(By::Client, &mut out, Some(&id), &refusal);
+                Ok(Some(Reply::Now(out)))
+            }
+            Some(Glimpse::Notification) => Ok(None),
+            None => Err(too_long(limit)),
         }
     }
 
@@ -687,7 +733,7 @@ impl Waiting {
         self.settled = true;
         match received {
             Some(Ok(result)) => Ok(Answered { result, listening: self.listening.take() }),
-            Some(Err(error)) => Err(Error::Answer(error)),
+            Some(Err(error)) => Err(error),
             None => Err(self.table.ended().unwrap_or(Error::Lost { cause: None })),
         }
     }
@@ -734,3 +780,8 @@ impl fmt::Debug for Listening {
 pub(crate) fn unreadable(bytes: &[u8]) -> String {
     clip(&String::from_utf8_lossy(bytes)).into_owned()
 }
+/// A message is longer than `limit` bytes, and nobody knows what it was.
+pub(crate) fn too_long(limit: usize) -> Error {
+    Error::protocol(format!("a message longer than the limit of {limit} bytes"))
+}
+

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::lines::{Line, Lines};
 use crate::client::error::Error;
 use crate::client::link::Outgoing;
-use crate::client::table::{Answered, Reply, Table, unreadable};
+use crate::client::table::{Answered, Reply, Table, too_long, unreadable};
 use crate::server::Push;
 use crate::trace;
 use crate::transport::child::Child;
@@ -156,11 +156,16 @@ async fn read(table: Arc<Table>, mut reader: impl AsyncRead + Unpin, outgoing: m
     let mut lines = Lines::new(limit);
     let why = loop {
         while let Some(line) = lines.next() {
-            let Line::Whole(bytes) = line else {
-                let what = format!("a message longer than the limit of {limit} bytes");
-                return table.end(Error::protocol(what));
+            let handled = match line {
+                Line::Whole(bytes) => handle(&table, bytes),
+                // What it is its end may say.
+                Line::TooLong => None,
+                Line::Skipped { head, tail } => match table.handle_too_long(head, tail) {
+                    Ok(reply) => reply,
+                    Err(error) => return table.end(error),
+                },
             };
-            match handle(&table, bytes) {
+            match handled {
                 None => {}
                 Some(Reply::Now(reply)) => {
                     let sent = outgoing.send(Out::Message(terminated(reply))).await;
@@ -179,6 +184,9 @@ async fn read(table: Arc<Table>, mut reader: impl AsyncRead + Unpin, outgoing: m
                 }
             }
         }
+        if lines.skipped() > limit.saturating_mul(LONGEST_SKIPPED) {
+            return table.end(too_long(limit));
+        }
         match reader.read_buf(lines.space(READ_ROOM)).await {
             Ok(0) => break Error::Lost { cause: None },
             Ok(_) => {}
@@ -193,11 +201,16 @@ async fn read(table: Arc<Table>, mut reader: impl AsyncRead + Unpin, outgoing: m
     table.end(why);
 }
 
-/// Handles a line. One that is no message is passed over: many servers print to their standard output.
+/// How many times the limit a message may be long to be passed over: a line without an end is none.
+const LONGEST_SKIPPED: usize = 64;
+
+/// Handles a line. One that is no message is passed over: many servers print to their standard output. So is an answer that is none,
+/// whose request then fails.
 fn handle(table: &Arc<Table>, bytes: &[u8]) -> Option<Reply> {
     table.handle_message(bytes).unwrap_or_else(|error| {
         tracing::debug!(%error, line = unreadable(bytes), "passed over a line that is no message");
         table.say(&unreadable(bytes));
+        table.handle_unreadable(bytes, &error);
         None
     })
 }

@@ -1,5 +1,7 @@
 //! Cutting a stream of bytes into lines, within a bound.
 
+use longhaul_proto::jsonrpc::GLIMPSED;
+
 /// Bytes that have come but are not yet used.
 #[derive(Debug)]
 pub(crate) struct Lines {
@@ -10,6 +12,11 @@ pub(crate) struct Lines {
     max_line: usize,
     /// A line past the bound is being skipped.
     skipping: bool,
+    /// How much of it was.
+    skipped: usize,
+    /// How it begins, and how it ends so far.
+    head: Vec<u8>,
+    tail: Vec<u8>,
 }
 
 /// What the next line is.
@@ -19,11 +26,19 @@ pub(crate) enum Line<'a> {
     Whole(&'a [u8]),
     /// A line past the bound, which will be skipped. Said once.
     TooLong,
+    /// The end of that line.
+    Skipped {
+        /// How it began.
+        head: &'a [u8],
+        /// How it ended.
+        tail: &'a [u8],
+    },
 }
 
 impl Lines {
     pub(crate) fn new(max_line: usize) -> Self {
-        Self { buffer: Vec::new(), start: 0, searched: 0, max_line, skipping: false }
+        let (buffer, head, tail) = (Vec::new(), Vec::new(), Vec::new());
+        Self { buffer, start: 0, searched: 0, max_line, skipping: false, skipped: 0, head, tail }
     }
 
     /// Where to read into: at least `room` spare bytes.
@@ -47,15 +62,20 @@ impl Lines {
             let Some(end) = found.map(|at| self.searched + at) else {
                 return self.no_line_yet();
             };
+            if std::mem::take(&mut self.skipping) {
+                self.skip_to(end);
+                self.start = end + 1;
+                self.searched = self.start;
+                return Some(Line::Skipped { head: &self.head, tail: &self.tail });
+            }
+            if end - self.start > self.max_line {
+                // Its end is found again, and said next.
+                self.searched = end;
+                return Some(self.begin_to_skip(end));
+            }
             let line = self.start..end;
             self.start = end + 1;
             self.searched = self.start;
-            if std::mem::take(&mut self.skipping) {
-                continue;
-            }
-            if line.len() > self.max_line {
-                return Some(Line::TooLong);
-            }
             if !self.buffer[line.clone()].trim_ascii().is_empty() {
                 break line;
             }
@@ -63,14 +83,37 @@ impl Lines {
         Some(Line::Whole(self.buffer[line].trim_ascii()))
     }
 
+    /// How much of a line past the bound was skipped so far; nothing where none is.
+    pub(crate) fn skipped(&self) -> usize {
+        if self.skipping { self.skipped } else { 0 }
+    }
+
     fn no_line_yet(&mut self) -> Option<Line<'_>> {
-        self.searched = self.buffer.len();
-        if !self.skipping && self.buffer.len() - self.start <= self.max_line {
+        let end = self.buffer.len();
+        self.searched = end;
+        if self.skipping {
+            self.skip_to(end);
             return None;
         }
-        self.start = self.buffer.len();
-        let first = !std::mem::replace(&mut self.skipping, true);
-        first.then_some(Line::TooLong)
+        (end - self.start > self.max_line).then(|| self.begin_to_skip(end))
+    }
+
+    /// Passes over what is there of a line past the bound.
+    fn begin_to_skip(&mut self, end: usize) -> Line<'static> {
+        (self.skipping, self.skipped) = (true, 0);
+        let head = &self.buffer[self.start..end];
+        self.head = head[..head.len().min(GLIMPSED)].to_vec();
+        self.tail.clear();
+        self.skip_to(end);
+        Line::TooLong
+    }
+
+    fn skip_to(&mut self, end: usize) {
+        let bytes = &self.buffer[self.start..end];
+        self.skipped = self.skipped.saturating_add(bytes.len());
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(GLIMPSED)..]);
+        self.tail.drain(..self.tail.len().saturating_sub(GLIMPSED));
+        self.start = end;
     }
 
     /// What is left when the input ends in the middle of a line.
@@ -95,6 +138,7 @@ mod tests {
                 seen.push(match line {
                     Line::Whole(line) => String::from_utf8(line.to_vec()).unwrap(),
                     Line::TooLong => "too long".to_owned(),
+                    Line::Skipped { .. } => continue,
                 });
             }
         }
@@ -119,12 +163,37 @@ mod tests {
     }
 
     #[test]
+    fn of_a_line_that_is_skipped_both_ends_are_told_wherever_the_chunks_break() {
+        let text = format!("head{}tail\nnext\n", "x".repeat(5 * GLIMPSED));
+        for size in [1, 7, GLIMPSED, text.len()] {
+            let (mut lines, mut said) = (Lines::new(9), Vec::new());
+            for chunk in text.as_bytes().chunks(size) {
+                lines.space(chunk.len()).extend_from_slice(chunk);
+                while let Some(line) = lines.next() {
+                    said.push(match line {
+                        Line::Whole(line) => String::from_utf8(line.to_vec()).unwrap(),
+                        Line::TooLong => "too long".to_owned(),
+                        Line::Skipped { head, tail } => {
+                            assert!(head.starts_with(b"head") && tail.ends_with(b"tail"), "{size}");
+                            assert!(head.len() <= GLIMPSED && tail.len() == GLIMPSED, "{size}");
+                            "skipped".to_owned()
+                        }
+                    });
+                }
+            }
+            assert_eq!(said, ["too long", "skipped", "next"], "{size}");
+            assert_eq!(lines.skipped(), 0);
+        }
+    }
+
+    #[test]
     fn a_skipped_line_holds_no_memory() {
         let mut lines = Lines::new(16);
         for _ in 0..1000 {
             lines.space(1000).extend_from_slice(&[b'x'; 1000]);
             let _ = lines.next();
         }
+        assert_eq!(lines.skipped(), 1_000_000);
         assert!(lines.buffer.capacity() < 10_000);
     }
 }

@@ -256,6 +256,10 @@ impl Loop {
     }
 
     fn handle_line(&mut self, line: Line<'_>) {
+        // It was refused where it became too long.
+        if let Line::Skipped { .. } = line {
+            return;
+        }
         let Some(caller) = self.callers.next() else {
             tracing::error!("a line came without its sender");
             return self
@@ -264,7 +268,7 @@ impl Loop {
         self.caller = caller;
         let bytes = match line {
             Line::Whole(bytes) => bytes,
-            Line::TooLong => {
+            Line::TooLong | Line::Skipped { .. } => {
                 let limit = self.options.limits.max_bytes;
                 return self.refuse(None, &DecodeError::TooLong { limit }.to_error_object());
             }

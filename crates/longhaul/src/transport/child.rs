@@ -288,6 +288,7 @@ async fn listen(mut stderr: ChildStderr, words: Arc<LastWords>, table: Arc<Table
                 Line::Whole(bytes) => say(bytes),
                 Line::TooLong => say(b"(a line too long to keep)"),
             }
+                Line::Skipped { .. } => {}
         }
     }
     if !lines.rest().is_empty() {
