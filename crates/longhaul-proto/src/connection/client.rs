@@ -93,6 +93,13 @@ impl ClientConnection {
         true
     }
 
+    /// What the peer had to wait for has come from our side: every wait begins anew.
+    pub fn wait_anew(&mut self, now: Duration) {
+        for pending in self.pending.values_mut() {
+            pending.deadline = pending.idle.map(|idle| now + idle);
+        }
+    }
+
     /// The caller gave up on a request. `false` means it is not waiting.
     pub fn cancel(&mut self, id: &RequestId) -> bool {
         self.pending.remove(id).is_some()
@@ -130,6 +137,15 @@ mod tests {
         assert_eq!(connection.deadline(&id), Some(start + 3 * SECOND));
         assert!(!connection.handle_progress(start + 2 * SECOND, &id, 1.0));
         assert_eq!(connection.deadline(&id), Some(start + 3 * SECOND));
+    }
+
+    #[test]
+    fn who_had_to_wait_for_us_is_given_the_time_again() {
+        let mut connection = ClientConnection::new(4);
+        let one = connection.start(Duration::ZERO, Some(2 * SECOND)).unwrap();
+        let other = connection.start(Duration::ZERO, None).unwrap();
+        connection.wait_anew(SECOND);
+        assert_eq!((connection.deadline(&one), connection.deadline(&other)), (Some(3 * SECOND), None));
     }
 
     #[test]

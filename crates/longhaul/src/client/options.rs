@@ -45,7 +45,7 @@ pub struct Options {
     pub max_pending: usize,
     /// How many tools, and how many pages of them, a list may have. Default 10,000.
     pub max_listed: usize,
-    /// How long to wait for the answer to any request but a call. Default 60 s.
+    /// How long to wait for the answer to any request but a call; counted as [`CallOptions::idle`] is. Default 60 s.
     pub request_timeout: Duration,
     /// How long a server over standard streams may be silent before it is taken for one of the legacy
     /// era. Default 5 s.
@@ -396,7 +396,8 @@ pub struct CallOptions {
     /// How long to keep the task, where the caller may say so (2025-11-25; after its end, if it is a drafted one). Default: the
     /// server decides.
     pub ttl: Option<Duration>,
-    /// How long to wait without an answer or progress; `None` waits for as long as the connection lives.
+    /// How long to wait without an answer or progress; `None` waits for as long as the connection lives. In a session it does not
+    /// count while any question of the server's waits for the application: the call may be what asks.
     /// Default `None`: a long call is what this library is for, and dropping the future cancels it.
     pub idle: Option<Duration>,
     /// How long the call may take in all, as a task or not; what has become a task runs on. Default `None`.

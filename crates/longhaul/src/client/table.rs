@@ -372,7 +372,7 @@ impl Table {
 
     /// Whether the server has asked something since this was last asked, or still waits for an answer.
     pub(crate) fn take_asked(&self) -> bool {
-        self.asked.swap(false, Ordering::AcqRel) || self.open.load(Ordering::Acquire) > 0
+        self.asked.swap(false, Ordering::AcqRel) || self.is_asked()
     }
 
     fn handle_response(&self, id: &RequestId, outcome: Outcome) {
@@ -508,6 +508,17 @@ impl Table {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a question of the server's waits for the application.
+    fn is_asked(&self) -> bool {
+        self.open.load(Ordering::Acquire) > 0
+    }
+
+    /// What was waited for had to wait for us: whoever waits does so from now on.
+    fn wait_anew(&self) {
+        let now = self.now();
+        self.lock().machine.wait_anew(now);
+    }
+
     fn now(&self) -> Duration {
         self.origin.elapsed()
     }
@@ -602,6 +613,7 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::AcqRel);
+        self.0.wait_anew();
     }
 }
 
@@ -719,8 +731,12 @@ impl Waiting {
         Some(self.table.origin + deadline)
     }
 
-    /// Whether there is time left; progress may have come since the deadline was asked for.
+    /// Whether there is time left; progress may have come since the deadline was asked for. While a question of the server's waits
+    /// for the application there is: it may be this request that asks, and no session tells.
     pub(crate) fn check_time(&self) -> Result<(), Error> {
+        if self.table.is_asked() {
+            self.table.wait_anew();
+        }
         match self.deadline() {
             Some(deadline) if deadline <= Instant::now() => {
                 Err(Error::TimedOut { after: self.idle.unwrap_or_default() })
@@ -776,12 +792,12 @@ impl fmt::Debug for Listening {
     }
 }
 
-/// What to say of bytes that are no message.
-pub(crate) fn unreadable(bytes: &[u8]) -> String {
-    clip(&String::from_utf8_lossy(bytes)).into_owned()
-}
 /// A message is longer than `limit` bytes, and nobody knows what it was.
 pub(crate) fn too_long(limit: usize) -> Error {
     Error::protocol(format!("a message longer than the limit of {limit} bytes"))
 }
 
+/// What to say of bytes that are no message.
+pub(crate) fn unreadable(bytes: &[u8]) -> String {
+    clip(&String::from_utf8_lossy(bytes)).into_owned()
+}
