@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
-use longhaul_proto::jsonrpc::Text;
+use longhaul_proto::jsonrpc::{Text, clip};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{Prompt, Resource, ResourceTemplate, Tool};
 use serde::Deserialize;
@@ -26,27 +26,30 @@ mod sealed {
         const METHOD: Method;
         /// The member of an answer that has it.
         const MEMBER: &'static str;
+        /// The member of each by which it is known.
+        const KEY: &'static str;
     }
 }
 
 macro_rules! listed {
-    ($($item:ty: $method:ident, $member:literal;)*) => {$(
+    ($($item:ty: $method:ident, $member:literal, $key:literal;)*) => {$(
         impl Listed for $item {}
         impl sealed::Listed for $item {
             const METHOD: Method = Method::$method;
             const MEMBER: &'static str = $member;
+            const KEY: &'static str = $key;
         }
     )*};
 }
 
 listed! {
-    Tool: ListTools, "tools";
-    Resource: ListResources, "resources";
-    ResourceTemplate: ListResourceTemplates, "resourceTemplates";
-    Prompt: ListPrompts, "prompts";
+    Tool: ListTools, "tools", "name";
+    Resource: ListResources, "resources", "uri";
+    ResourceTemplate: ListResourceTemplates, "resourceTemplates", "uriTemplate";
+    Prompt: ListPrompts, "prompts", "name";
 }
 
-/// A list of a server, which is asked for page by page as it is read.
+/// A list of a server, which is asked for page by page as it is read. What of it cannot be read is left out, and a WARN names it.
 ///
 /// ```no_run
 /// # async fn run(client: longhaul::client::Client) -> Result<(), longhaul::client::Error> {
@@ -141,7 +144,20 @@ fn read_page<T: Listed>(result: &str) -> Result<(Vec<T>, Option<String>), Error>
     let items =
         items.ok_or_else(|| Error::protocol(format!("an invalid answer: it has no `{}`", T::MEMBER)))?;
     let next = members.remove("nextCursor").map_or(Ok(None), |next| serde_json::from_str(next.get()));
-    Ok((serde_json::from_str(items.get()).map_err(invalid)?, next.map_err(invalid)?))
+    let items: Vec<&RawValue> = serde_json::from_str(items.get()).map_err(invalid)?;
+    Ok((items.into_iter().filter_map(read_item).collect(), next.map_err(invalid)?))
+}
+
+/// An item, if it can be read: one that cannot takes none of the others along.
+fn read_item<T: Listed>(item: &RawValue) -> Option<T> {
+    serde_json::from_str(item.get())
+        .inspect_err(|error| {
+            let members: HashMap<String, &RawValue> = serde_json::from_str(item.get()).unwrap_or_default();
+            let named = members.get(T::KEY).map_or(item.get(), |name| name.get());
+            let (named, list) = (clip(named), T::MEMBER);
+            tracing::warn!(%error, list, item = %named, "left out of a list what cannot be read");
+        })
+        .ok()
 }
 
 impl Client {
