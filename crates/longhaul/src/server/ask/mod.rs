@@ -36,7 +36,7 @@ use longhaul_tasks::journal::Fingerprint;
 use longhaul_tasks::store::Json;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 
@@ -156,7 +156,8 @@ impl Cx {
     }
 
     /// Asks the client what somebody else has asked, and gives its answer as it comes: the JSON of the result that such a
-    /// question has. A page is checked as [`elicit_url`](Self::elicit_url) does.
+    /// question has, held against the question as an answer to one's own is. A page is checked as
+    /// [`elicit_url`](Self::elicit_url) does.
     ///
     /// ```
     /// # use longhaul::{Cx, proto::model::InputRequest, server::ToolError};
@@ -172,7 +173,7 @@ impl Cx {
             InputRequest::ListRoots => ("roots", Ok(())),
         };
         let question = checked.map(|()| question).map_err(|what| AskError::NoPage { what });
-        Ask::new(self, kind, question, |_, answer| read(answer))
+        Ask::new(self, kind, question, read_as_it_came)
     }
 
     /// Whether the client can be asked so, and there is a way to ask it.
@@ -209,6 +210,19 @@ fn read_filled_in<T: DeserializeOwned>(question: &InputRequest, answer: &str) ->
         (ElicitAction::Decline, _) => Elicited::Declined,
         (ElicitAction::Cancel, _) => Elicited::Cancelled,
     })
+}
+
+/// Any answer, held against its question.
+fn read_as_it_came(question: &InputRequest, answer: &str) -> Result<Box<RawValue>, String> {
+    match question {
+        InputRequest::Elicit(ElicitParams::Form(_)) => {
+            read_filled_in::<IgnoredAny>(question, answer).map(drop)?;
+        }
+        InputRequest::Elicit(ElicitParams::Url(_)) => drop(read::<ElicitResult>(answer)?),
+        InputRequest::Sample(_) => drop(read::<CreateMessageResult>(answer)?),
+        InputRequest::ListRoots => drop(read::<ListRootsResult>(answer)?),
+    }
+    read(answer)
 }
 
 /// The answer that `asking` brings, or the one that stands for it when none has come in time.
