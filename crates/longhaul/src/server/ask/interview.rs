@@ -163,8 +163,10 @@ impl Interview {
     /// Answers that came with the request, in the place of those that came before.
     pub(in super::super) fn offer(&self, answers: HashMap<String, String>) {
         let mut state = self.lock();
-        state.offered = answers;
         let waiting: Vec<Waker> = state.open.iter().map(|open| open.waker.clone()).collect();
+        // Who waits may be another task than the call's: nobody is asked again before it has seen the answer.
+        state.open.retain(|open| !answers.contains_key(&open.key));
+        state.offered = answers;
         drop(state);
         // Who waits looks again.
         waiting.into_iter().for_each(Waker::wake);
