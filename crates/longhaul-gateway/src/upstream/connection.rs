@@ -1,7 +1,7 @@
 //! The one connection to a server: opened when it is needed, and again when it has ended.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use longhaul::client::{Client, Error, Options};
@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::asking::Callers;
+use super::itself::Instance;
 use super::line::Line;
 use super::logging::Log;
 use super::pulse::Pulse;
@@ -22,6 +23,8 @@ pub struct Upstream {
     pub(super) options: Options,
     /// This program can tend the other one.
     pub(super) is_tended: bool,
+    /// Which server serves it on.
+    before: OnceLock<Instance>,
     /// Who waits for it.
     pub(super) callers: Callers,
     /// Who waits to call it.
@@ -141,6 +144,7 @@ impl Upstream {
             config,
             options,
             is_tended,
+            before: OnceLock::new(),
             callers,
             log,
             pulse,
@@ -152,6 +156,12 @@ impl Upstream {
             kinds: std::sync::Mutex::default(),
             last_line,
         })
+    }
+
+    /// It is that server which serves it on.
+    pub(super) fn be_behind(&self, server: &Instance) {
+        // Of those that one process puts together each is of one.
+        let _ = self.before.set(server.clone());
     }
 
     /// The server as it is configured.
@@ -347,6 +357,10 @@ impl Upstream {
         let (target, options) = self.target().map_err(|why| self.unreached(why))?;
         let within = self.config.start_within;
         match timeout(within, Client::connect_with(target, options)).await {
+            Ok(Ok(client)) if self.before.get().is_some_and(|before| before.is_behind(&client)) => {
+                client.close().await;
+                Err(self.unreached(ITSELF))
+            }
             Ok(Ok(client)) => Ok(client),
             Ok(Err(Error::Died { status, last_words, .. })) => {
                 let last_words = Some(last_words.trim()).filter(|words| !words.is_empty()).map(Into::into);
@@ -400,6 +414,8 @@ impl fmt::Debug for Upstream {
         f.debug_struct("Upstream").field("config", &self.config).finish_non_exhaustive()
     }
 }
+
+const ITSELF: &str = "it is this server itself, to which its address leads back: nothing is served twice";
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);

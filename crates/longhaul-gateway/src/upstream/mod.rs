@@ -2,11 +2,11 @@
 //! they are.
 //!
 //! `connection` has one connection to a server (at its `target`), opened when it is needed and again when it has ended, or `pulse` finds that it
-//! hangs; `offering` lists what the server has, which `seen` tells, and keeps the catalogue like it (`kept`; `tools`, `prompts`,
-//! `resources`), by names that `names` gives and without what `hidden` finds or `pins` holds back; `call` makes the calls, `durable`
-//! those that become tasks there, `away` waits for servers that are not there and `line` for those that are at enough, `request`
-//! asks for the rest, and `unlisted` for what no server lists. `asking` puts what they ask, and `logging` what they log, to who made the
-//! call; `watching` tells of resources that are watched.
+//! hangs, but to none that is this very one (`itself`); `offering` lists what the server has, which `seen` tells, and keeps the catalogue
+//! like it (`kept`; `tools`, `prompts`, `resources`), by names that `names` gives and without what `hidden` finds or `pins` holds back;
+//! `call` makes the calls, `durable` those that become tasks there, `away` waits for servers that are not there and `line` for those that
+//! are at enough, `request` asks for the rest, and `unlisted` for what no server lists. `asking` puts what they ask, and `logging` what
+//! they log, to who made the call (`caller`); `watching` tells of resources that are watched.
 
 mod asking;
 mod away;
@@ -14,6 +14,7 @@ mod call;
 mod connection;
 mod durable;
 mod hidden;
+mod itself;
 mod kept;
 mod line;
 mod logging;
@@ -43,6 +44,7 @@ use tokio::time::timeout;
 pub use connection::{Unreached, Upstream};
 pub use seen::{Away, Seen};
 
+use itself::Instance;
 use names::Names;
 use unlisted::Unlisted;
 
@@ -52,6 +54,7 @@ pub struct Upstreams {
     all: All,
     names: Arc<Names>,
     serving: Arc<Mutex<Serving>>,
+    instance: Instance,
 }
 
 /// Those that there are, which may be others later.
@@ -81,8 +84,10 @@ impl All {
 impl Upstreams {
     /// Those servers, beside tools of one's own by these names.
     pub fn new(all: Vec<Arc<Upstream>>, own_tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let instance = Instance::new();
+        all.iter().for_each(|upstream| upstream.be_behind(&instance));
         let all = All(Arc::new(RwLock::new(all.into())));
-        Self { all, names: Arc::new(Names::new(own_tools)), serving: Arc::default() }
+        Self { all, names: Arc::new(Names::new(own_tools)), serving: Arc::default(), instance }
     }
 
     /// Each of them, as they are now.
@@ -102,7 +107,7 @@ impl Upstreams {
     /// The server with room for what they have, and where that is put. Resources that are its own are given to it first.
     #[must_use]
     pub fn room(&self, server: Server) -> (Server, Catalogue) {
-        let (server, catalogue) = server.tasks_to_come(true).dynamic();
+        let (server, catalogue) = self.instance.declare(server).tasks_to_come(true).dynamic();
         let (all, names, its) = (self.all.clone(), Arc::clone(&self.names), catalogue.seen_by_each());
         let server = server
             .resources(Arc::new(Unlisted { all: self.all.clone(), names: Arc::clone(&self.names) }))
@@ -126,6 +131,7 @@ impl Upstreams {
     /// What is not served on any more finishes what it has begun, and its connection ends whenever nobody uses it. What one in place
     /// of another has is listed in place of what that one had, in one moment where it answers soon.
     pub fn change(&self, put: Vec<Arc<Upstream>>, names: &[String], catalogue: &Catalogue) {
+        put.iter().for_each(|upstream| upstream.be_behind(&self.instance));
         let before = self.all.now();
         let by_name = |all: &[Arc<Upstream>], name: &str| {
             all.iter().find(|upstream| upstream.config().name == name).cloned()
