@@ -15,17 +15,19 @@ use serde_json::value::RawValue;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
 
+use super::caller::{Caller, unanswered};
+
 tokio::task_local! {
-    /// The call that is being made: what a server asks by answering it belongs to it.
-    static CALL: Cx;
+    /// Who makes the call that is being made: what a server asks by answering it belongs to it.
+    static CALL: Arc<Caller>;
 }
 
 /// The calls that a server works on, over its one connection.
 #[derive(Clone, Default)]
 pub(super) struct Callers {
     open: Arc<Mutex<Open>>,
-    /// Whenever another task is followed.
-    followed: Arc<Notify>,
+    /// Whenever another task is followed, or a call has ended.
+    news: Arc<Notify>,
     /// How many use the server.
     users: Arc<watch::Sender<usize>>,
 }
@@ -35,8 +37,8 @@ pub(super) struct Using(Arc<watch::Sender<usize>>);
 
 #[derive(Default)]
 struct Open {
-    calls: HashMap<u64, Cx>,
-    followed: Followed<Cx>,
+    calls: HashMap<u64, Arc<Caller>>,
+    followed: Followed<Arc<Caller>>,
     last: u64,
     left: Left,
 }
@@ -52,6 +54,15 @@ struct Followed<C> {
 /// with for ever without a word.
 #[derive(Default)]
 struct Left(Vec<(Owner, Instant)>);
+
+/// Why it is not known whom a question is for.
+enum Unclear {
+    Refused(&'static str),
+    /// Another call is just ending whose caller has gone.
+    ForNow,
+    /// It is for somebody who has gone.
+    Gone,
+}
 
 /// A call that is under way.
 struct UnderWay<'c> {
@@ -70,9 +81,9 @@ pub(super) struct Following<'c> {
 
 impl Callers {
     /// Makes a call, to whose caller is put what is asked meanwhile.
-    pub(super) async fn calling<F: Future>(&self, cx: &Cx, calling: F) -> F::Output {
-        let mut under_way = self.enter(cx);
-        let answered = CALL.scope(cx.clone(), calling).await;
+    pub(super) async fn calling<F: Future>(&self, caller: &Arc<Caller>, calling: F) -> F::Output {
+        let mut under_way = self.enter(caller);
+        let answered = CALL.scope(Arc::clone(caller), calling).await;
         under_way.is_answered = true;
         answered
     }
@@ -81,9 +92,9 @@ impl Callers {
     pub(super) fn following(&self, cx: &Cx, task: &str) -> Following<'_> {
         let mut open = self.lock();
         let number = open.number();
-        open.followed.add(task, number, cx.clone());
+        open.followed.add(task, number, Caller::of(cx));
         drop(open);
-        self.followed.notify_waiters();
+        self.news.notify_waiters();
         Following { callers: self, task: task.to_owned(), number }
     }
 
@@ -115,55 +126,84 @@ impl Callers {
     /// Why it cannot be put to anybody, or has no answer.
     pub(super) async fn ask(&self, question: Question) -> Result<Box<RawValue>, ErrorObject> {
         let Question { request: question, task, .. } = question;
-        let cx = match (CALL.try_with(Clone::clone), task) {
-            (Ok(cx), _) => cx,
-            (Err(_), Some(task)) => self.of_task(&task).await.map_err(nobody)?,
-            (Err(_), None) => self.only()?,
+        // What is asked by answering a call ends with the call.
+        let (caller, is_by_request) = match (CALL.try_with(Arc::clone), task) {
+            (Ok(caller), _) => (Some(caller), false),
+            (Err(_), Some(task)) => (Some(self.of_task(&task).await.map_err(nobody)?), true),
+            (Err(_), None) => (self.only().await.map_err(nobody)?, true),
         };
-        if !cx.can_ask(question.kind()) {
+        let Some(caller) = caller else { return unanswered(&question) };
+        let _asking = is_by_request.then(|| caller.begin_to_ask());
+        if !caller.cx.can_ask(question.kind()) {
             let why = format!("whoever made this call cannot be asked so ({})", question.method());
             return Err(ErrorObject::method_not_found(&why));
         }
-        cx.ask(question).await.map_err(|error| match error {
-            AskError::Refused(error) => error,
-            error => ErrorObject::internal(error.to_string()),
-        })
+        tokio::select! {
+            biased;
+            () = caller.goes() => unanswered(&question),
+            answer = caller.cx.ask(question.clone()) => match answer {
+                Ok(answer) => Ok(answer),
+                Err(AskError::Refused(error)) => Err(error),
+                Err(AskError::Gone) => unanswered(&question),
+                Err(error) => Err(ErrorObject::internal(error.to_string())),
+            },
+        }
     }
 
     /// The call that has become this task, as soon as that is known: a server may ask before it is read that there is a task. It may
     /// also have a task for a call whose caller is told of none, which is then the only one under way.
-    async fn of_task(&self, task: &str) -> Result<Cx, &'static str> {
+    async fn of_task(&self, task: &str) -> Result<Arc<Caller>, &'static str> {
         let began = Instant::now();
         loop {
-            let mut followed = pin!(self.followed.notified());
-            followed.as_mut().enable();
+            let mut news = pin!(self.news.notified());
+            news.as_mut().enable();
             let patience = {
                 let open = self.lock();
-                if let Some(found) = open.followed.of(task, Cx::owner) {
+                if let Some(found) = open.followed.of(task, |caller| caller.cx.owner()) {
                     return found;
                 }
                 if open.untold(task).is_some() { UNTOLD } else { UNKNOWN }
             };
-            if timeout_at(began + patience, followed).await.is_err() {
+            if timeout_at(began + patience, news).await.is_err() {
                 return self.lock().untold(task).ok_or(NOT_FOLLOWED);
             }
         }
     }
 
-    /// The one call that a question without any hint can belong to.
-    fn only(&self) -> Result<Cx, ErrorObject> {
-        self.lock().only().map_err(nobody)
+    /// Who has made the one call that a question without any hint can belong to; `None` if they have gone.
+    async fn only(&self) -> Result<Option<Arc<Caller>>, &'static str> {
+        let until = Instant::now() + ENDING;
+        loop {
+            let mut news = pin!(self.news.notified());
+            news.as_mut().enable();
+            let only = self.lock().only();
+            match only {
+                Ok(caller) => return Ok(Some(caller)),
+                Err(Unclear::Gone) => return Ok(None),
+                Err(Unclear::Refused(why)) => return Err(why),
+                Err(Unclear::ForNow) => {}
+            }
+            if timeout_at(until, news).await.is_err() {
+                return Err(SOMEBODY_ELSES);
+            }
+        }
     }
 
     /// The call that something belongs to which the server says now, if that can be told.
     pub(super) fn whose(&self) -> Option<Cx> {
-        CALL.try_with(Clone::clone).ok().or_else(|| self.lock().only().ok())
+        let caller = CALL.try_with(Arc::clone).ok().or_else(|| self.lock().only().ok());
+        caller.map(|caller| caller.cx.clone())
     }
 
-    fn enter(&self, cx: &Cx) -> UnderWay<'_> {
+    /// Whether somebody is being asked.
+    pub(super) fn are_asked(&self) -> bool {
+        self.lock().calls.values().any(|caller| caller.is_asked())
+    }
+
+    fn enter(&self, caller: &Arc<Caller>) -> UnderWay<'_> {
         let mut open = self.lock();
         let number = open.number();
-        open.calls.insert(number, cx.clone());
+        open.calls.insert(number, Arc::clone(caller));
         UnderWay { callers: self, number, is_answered: false, _using: self.using() }
     }
 
@@ -179,19 +219,25 @@ impl Open {
     }
 
     /// The one call that may have become this task without a word, unless others' has.
-    fn untold(&self, task: &str) -> Option<Cx> {
+    fn untold(&self, task: &str) -> Option<Arc<Caller>> {
         self.only().ok().filter(|_| !self.followed.was(task))
     }
 
-    /// The one call under way, unless it may as well be one that was given up by somebody else.
-    fn only(&self) -> Result<Cx, &'static str> {
-        let mut calls = self.calls.values();
-        match (calls.next(), calls.next()) {
-            (Some(cx), None) if self.left.all_are(&cx.owner(), Instant::now()) => Ok(cx.clone()),
-            (Some(_), None) => Err("somebody else's call was given up, and it may be what asks"),
-            (Some(_), Some(_)) => Err("several calls are under way, and it names none"),
-            (None, _) => Err("no call is under way"),
+    /// Who has made the one call under way, unless it may as well be somebody else's that was given up.
+    fn only(&self) -> Result<Arc<Caller>, Unclear> {
+        let (gone, there): (Vec<_>, Vec<_>) = self.calls.values().partition(|caller| caller.is_gone());
+        let only = match &there[..] {
+            [only] => *only,
+            [] if gone.is_empty() => return Err(Unclear::Refused("no call is under way")),
+            [] => return Err(Unclear::Gone),
+            _ => return Err(Unclear::Refused("several calls are under way, and it names none")),
+        };
+        let owner = only.cx.owner();
+        if !self.left.all_are(&owner, Instant::now()) {
+            return Err(Unclear::Refused(SOMEBODY_ELSES));
         }
+        let is_its = gone.iter().all(|gone| is_same(&gone.cx.owner(), &owner));
+        if is_its { Ok(Arc::clone(only)) } else { Err(Unclear::ForNow) }
     }
 }
 
@@ -253,6 +299,8 @@ fn nobody(why: &str) -> ErrorObject {
     ErrorObject::internal(why)
 }
 
+const SOMEBODY_ELSES: &str = "somebody else's call was given up, and it may be what asks";
+
 const NOT_FOLLOWED: &str = "no call that is under way has become this task";
 
 /// How long a task may ask before anybody follows it: one that goes on after a crash is followed again before long.
@@ -260,6 +308,9 @@ const UNKNOWN: Duration = Duration::from_secs(10);
 
 /// How long it may do so while the one call under way, which may have become it, is not answered.
 const UNTOLD: Duration = Duration::from_secs(2);
+
+/// How long a question waits for the end of a call whose caller has gone, and whose it may be as well.
+const ENDING: Duration = Duration::from_secs(2);
 
 /// How many tasks are known that nobody follows any more.
 const MAX_LEFT: usize = 1024;
@@ -275,9 +326,12 @@ fn is_same(one: &Owner, other: &Owner) -> bool {
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         let mut open = self.callers.lock();
-        if let Some(cx) = open.calls.remove(&self.number).filter(|_| !self.is_answered) {
-            open.left.add(cx.owner(), Instant::now());
+        if let Some(caller) = open.calls.remove(&self.number).filter(|_| !self.is_answered) {
+            open.left.add(caller.cx.owner(), Instant::now());
+            caller.go();
         }
+        drop(open);
+        self.callers.news.notify_waiters();
     }
 }
 

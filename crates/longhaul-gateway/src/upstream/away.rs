@@ -10,7 +10,7 @@ use super::call::{Calling, say};
 use super::connection::{Reached, Unreached};
 use crate::config::format_duration;
 
-impl Calling<'_> {
+impl Calling {
     /// Asks something of its server.
     ///
     /// # Errors
@@ -22,7 +22,7 @@ impl Calling<'_> {
     ) -> Result<(Reached, Result<T, Error>), Unreached> {
         let upstream = &self.parts.upstream;
         let reached = upstream.reach().await?;
-        upstream.log.ask_for(self.cx, &reached.client).await;
+        upstream.log.ask_for(&self.cx, &reached.client).await;
         match self.waiting(&reached, ask(reached.client.clone())).await {
             Err(error) if self.parts.may_wait && never_left(&error, self.parts.may_repeat) => {
                 let retry_after = error.retry_after();
@@ -70,9 +70,9 @@ impl Calling<'_> {
         task: &TaskHandle,
         patience: Option<Duration>,
     ) -> Result<CallToolResult, Error> {
-        let _following = self.parts.upstream.callers.following(self.cx, task.id());
+        let _following = self.parts.upstream.callers.following(&self.cx, task.id());
         loop {
-            let mut error = match task.watch(|task| say(self.cx, task)).await {
+            let mut error = match task.watch(|task| say(&self.cx, task)).await {
                 Err(error) if passes(reached, &error) => error,
                 ended => return ended,
             };

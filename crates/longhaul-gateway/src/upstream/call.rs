@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use super::asking::Using;
 use super::away::{Pauses, UNSAID};
+use super::caller::{Caller, Turn};
 use super::connection::{Reached, Unreached, Upstream};
 use super::durable;
 use crate::causes::in_words;
@@ -62,40 +63,50 @@ impl ToolHandler for Called {
         let arguments = RawValue::from_string(arguments.to_owned());
         let arguments = arguments.map_err(|error| CallToolResult::error(error.to_string()))?;
         let parts = Arc::clone(&self.0);
-        Ok(Box::pin(async move { parts.call(&cx, &arguments).await }))
+        Ok(Box::pin(async move { parts.call(&cx, arguments.into()).await }))
     }
 }
 
-/// A call as it is made.
-pub(super) struct Calling<'c> {
-    pub(super) parts: &'c Arc<Parts>,
-    pub(super) cx: &'c Cx,
-    pub(super) arguments: &'c RawValue,
+/// A call as it is made. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Calling {
+    pub(super) parts: Arc<Parts>,
+    pub(super) cx: Cx,
+    pub(super) arguments: Arc<RawValue>,
     /// The connection over which it waits for an answer.
-    waits_over: &'c Mutex<Option<Reached>>,
+    waits_over: Arc<Mutex<Option<Reached>>>,
 }
 
-impl Calling<'_> {
+impl Calling {
     /// Calls it; again, where its operator allows that, if its server ends meanwhile.
     async fn until_answered(&self) -> Result<CallToolResult, ErrorObject> {
         let Self { parts, cx, .. } = self;
         let (mut tries, mut pauses) = (if parts.may_repeat { TRIES } else { 1 }, Pauses::new());
         loop {
-            let calling = Box::pin(async {
-                let (reached, answered) = parts.relaying(cx, |options| Box::pin(self.call(options))).await?;
-                tries -= 1;
-                let is_lost = parts.is_lost(&reached, &answered).await;
-                // What was given up is known as that before anybody else has the place.
-                let ended = (!is_lost || tries == 0).then(|| parts.answer(cx, answered, is_lost));
-                Ok::<_, Unreached>(ended)
+            let (call, caller, is_last) = (self.clone(), Caller::of(cx), tries == 1);
+            let its = Arc::clone(&caller);
+            let turn = Turn::new(caller, async move {
+                call.parts.upstream.in_turn_of(&its, Box::pin(call.once(is_last))).await
             });
-            match parts.upstream.in_turn(cx, calling).await {
+            match turn.await {
                 Ok(Some(ended)) => return ended,
-                Ok(None) => cx.status("its server ended: calling it again"),
+                Ok(None) => {
+                    tries -= 1;
+                    cx.status("its server ended: calling it again");
+                }
                 Err(away) if parts.may_wait && !away.is_denied => self.until_there(away, &mut pauses).await,
                 Err(away) => return Ok(CallToolResult::error(away.to_string())),
             }
         }
+    }
+
+    /// Calls it; `None` if it may be called again, for its server has ended meanwhile, unless it was to be the last time.
+    async fn once(&self, is_last: bool) -> Result<Option<Result<CallToolResult, ErrorObject>>, Unreached> {
+        let Self { parts, cx, .. } = self;
+        let (reached, answered) = parts.relaying(cx, |options| Box::pin(self.call(options))).await?;
+        let is_lost = parts.is_lost(&reached, &answered).await;
+        // What was given up is known as that before anybody else has the place.
+        Ok((!is_lost || is_last).then(|| parts.answer(cx, answered, is_lost)))
     }
 
     async fn call(
@@ -119,7 +130,7 @@ impl Calling<'_> {
         &self,
         options: CallOptions,
     ) -> Result<(Reached, Result<Started, Error>), Unreached> {
-        let (tool, arguments) = (&self.parts.tool, self.arguments);
+        let (tool, arguments) = (&self.parts.tool, &*self.arguments);
         self.ask(|client| async move { client.start(tool, arguments, options).await }).await
     }
 
@@ -141,9 +152,18 @@ impl Calling<'_> {
 }
 
 impl Parts {
-    async fn call(self: &Arc<Self>, cx: &Cx, arguments: &RawValue) -> Result<CallToolResult, ErrorObject> {
-        let waits_over = Mutex::new(None);
-        let call = Calling { parts: self, cx, arguments, waits_over: &waits_over };
+    async fn call(
+        self: &Arc<Self>,
+        cx: &Cx,
+        arguments: Arc<RawValue>,
+    ) -> Result<CallToolResult, ErrorObject> {
+        let waits_over = Arc::new(Mutex::new(None));
+        let call = Calling {
+            parts: Arc::clone(self),
+            cx: cx.clone(),
+            arguments,
+            waits_over: Arc::clone(&waits_over),
+        };
         // Also while it waits for its turn or for its server, it wants the connection to stay.
         let _using = self.upstream.callers.using();
         let calling = Box::pin(async {
@@ -235,7 +255,9 @@ impl Parts {
             Err(Error::Answer(error)) => return Err(error),
             Err(error) => error,
         };
-        self.upstream.callers.give_up(cx);
+        if !matches!(error, Error::Protocol { .. }) {
+            self.upstream.callers.give_up(cx);
+        }
         let (server, tool) = (&self.upstream.config().name, &self.tool);
         self.upstream.doubted.notify_one();
         tracing::warn!(server, tool, error = in_words(&error), "a call of another server failed");
@@ -298,7 +320,7 @@ impl Followed {
         Self { task: Arc::new(task), is_over: false, using: Some(using) }
     }
 
-    async fn ended(mut self, call: &Calling<'_>, reached: &Reached) -> Result<CallToolResult, Error> {
+    async fn ended(mut self, call: &Calling, reached: &Reached) -> Result<CallToolResult, Error> {
         let ended = call.until_ended(reached, &self.task, Some(UNSAID)).await;
         self.is_over = true;
         ended

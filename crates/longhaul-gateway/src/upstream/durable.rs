@@ -59,8 +59,8 @@ struct Tries {
     left: u32,
 }
 
-pub(super) async fn call(call: &Calling<'_>) -> Result<CallToolResult, ErrorObject> {
-    let Calling { parts, cx, .. } = *call;
+pub(super) async fn call(call: &Calling) -> Result<CallToolResult, ErrorObject> {
+    let Calling { parts, cx, .. } = call;
     let (mut tries, mut pauses) = (Tries { called: 0, left: TRIES }, Pauses::new());
     loop {
         let calling = parts.relaying(cx, |options| Box::pin(begin_and_follow(call, options, &mut tries)));
@@ -74,8 +74,8 @@ pub(super) async fn call(call: &Calling<'_>) -> Result<CallToolResult, ErrorObje
     }
 }
 
-async fn begin_and_follow(call: &Calling<'_>, options: CallOptions, tries: &mut Tries) -> Next {
-    let Calling { parts, cx, .. } = *call;
+async fn begin_and_follow(call: &Calling, options: CallOptions, tries: &mut Tries) -> Next {
+    let Calling { parts, cx, .. } = call;
     let place = Mutex::new(None);
     let begin = || async {
         let came = begin(call, options.clone()).await;
@@ -134,7 +134,7 @@ async fn begin_and_follow(call: &Calling<'_>, options: CallOptions, tries: &mut 
     })
 }
 
-async fn begin(call: &Calling<'_>, options: CallOptions) -> Came {
+async fn begin(call: &Calling, options: CallOptions) -> Came {
     let (reached, answer) = match call.start(options).await {
         Ok((reached, Ok(Started::Task(task)))) => return Came::Task(reached, task),
         Ok((reached, Ok(Started::Result(result)))) => (reached, Ok(result)),
@@ -149,7 +149,7 @@ async fn begin(call: &Calling<'_>, options: CallOptions) -> Came {
 /// Follows the task to its end, over whatever befalls the connection to its server; `None` when another server has taken the place of
 /// the one that knows it.
 async fn follow(
-    call: &Calling<'_>,
+    call: &Calling,
     saved: &SavedTask,
     mut task: Option<(Reached, TaskHandle)>,
 ) -> Option<Result<CallToolResult, Error>> {

@@ -11,6 +11,7 @@
 mod asking;
 mod away;
 mod call;
+mod caller;
 mod connection;
 mod durable;
 mod hidden;

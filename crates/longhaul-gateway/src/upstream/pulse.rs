@@ -166,7 +166,9 @@ impl Upstream {
             if heard().elapsed() < SILENCE {
                 continue;
             }
-            if let Some(Reached { client, .. }) = self.current().await
+            // Where it has asked somebody, it may do nothing but wait for them.
+            if !self.callers.are_asked()
+                && let Some(Reached { client, .. }) = self.current().await
                 && !self.pulse.answers(&client, self.config().ping_within).await
             {
                 let silent = format_duration(Duration::from_secs(heard().elapsed().as_secs()));

@@ -11,6 +11,7 @@ use longhaul::proto::model::{Completion, CompletionReference, GetPromptResult, R
 use longhaul::server::Typed;
 
 use super::call::is_gone;
+use super::caller::Caller;
 use super::connection::{Unreached, Upstream};
 
 impl Upstream {
@@ -82,14 +83,18 @@ impl Upstream {
     /// Makes a call once there is a place for it; what is asked meanwhile is put to its caller. The call is large and
     /// handed on several times, so it comes boxed.
     pub(super) async fn in_turn<F: Future + Unpin>(&self, cx: &Cx, calling: F) -> F::Output {
+        self.in_turn_of(&Caller::of(cx), calling).await
+    }
+
+    pub(super) async fn in_turn_of<F: Future + Unpin>(&self, caller: &Arc<Caller>, calling: F) -> F::Output {
         // Who waits for a place wants the connection to stay.
         let _using = self.callers.using();
         let say = |at_it| {
             let calls = if at_it == 1 { "call" } else { "calls" };
-            cx.status(format!("waiting for its turn: its server takes {at_it} {calls} at once"));
+            caller.cx.status(format!("waiting for its turn: its server takes {at_it} {calls} at once"));
         };
         let _place = self.line.enter(say).await;
-        self.callers.calling(cx, calling).await
+        self.callers.calling(caller, calling).await
     }
 
     async fn ask_until_answered<T, F: Future<Output = Result<T, Error>>>(

@@ -1,0 +1,113 @@
+//! Who has made a call, and what becomes of it once they have gone: what its server asked them is answered, and the call comes to its
+//! end by itself, so that nobody takes what it might ask yet for somebody else's.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use longhaul::Cx;
+use longhaul::proto::jsonrpc::ErrorObject;
+use longhaul::proto::model::{ElicitAction, ElicitResult, InputRequest};
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// Who has made a call.
+pub(super) struct Caller {
+    pub(super) cx: Cx,
+    is_gone: watch::Sender<bool>,
+    /// How many questions wait for their answers.
+    questions: AtomicUsize,
+}
+
+/// A question waits for its answer, until dropped.
+pub(super) struct Asking<'c>(&'c Caller);
+
+impl Caller {
+    pub(super) fn of(cx: &Cx) -> Arc<Self> {
+        Arc::new(Self { cx: cx.clone(), is_gone: watch::Sender::new(false), questions: AtomicUsize::new(0) })
+    }
+
+    /// They have gone: nobody waits for the call any more.
+    pub(super) fn go(&self) {
+        self.is_gone.send_replace(true);
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        *self.is_gone.borrow()
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.questions.load(Ordering::Acquire) > 0
+    }
+
+    pub(super) fn begin_to_ask(&self) -> Asking<'_> {
+        self.questions.fetch_add(1, Ordering::AcqRel);
+        Asking(self)
+    }
+
+    /// Completes once they have gone.
+    pub(super) async fn goes(&self) {
+        // The sender is part of what is waited on.
+        let _ = self.is_gone.subscribe().wait_for(|is_gone| *is_gone).await;
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.questions.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What is answered for somebody who has gone: that they have given no answer.
+pub(super) fn unanswered(question: &InputRequest) -> Result<Box<RawValue>, ErrorObject> {
+    match question {
+        InputRequest::Elicit(_) => to_raw_value(&ElicitResult::of(ElicitAction::Cancel))
+            .map_err(|error| ErrorObject::internal(error.to_string())),
+        InputRequest::Sample(_) | InputRequest::ListRoots => {
+            Err(ErrorObject::internal("whoever made this call has gone"))
+        }
+    }
+}
+
+/// A call that is being made. Dropped before its end it is given up; but while its server waits for an answer it is seen off: that
+/// gets one, and the call has a moment to end.
+pub(super) struct Turn<T: Send + 'static> {
+    caller: Arc<Caller>,
+    calling: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+}
+
+impl<T: Send + 'static> Turn<T> {
+    pub(super) fn new(caller: Arc<Caller>, calling: impl Future<Output = T> + Send + 'static) -> Self {
+        Self { caller, calling: Some(Box::pin(calling)) }
+    }
+}
+
+impl<T: Send + 'static> Future for Turn<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<T> {
+        let Some(calling) = &mut self.calling else { return Poll::Pending };
+        let came = ready!(calling.as_mut().poll(task));
+        self.calling = None;
+        Poll::Ready(came)
+    }
+}
+
+impl<T: Send + 'static> Drop for Turn<T> {
+    fn drop(&mut self) {
+        let Some(calling) = self.calling.take() else { return };
+        self.caller.go();
+        if self.caller.is_asked()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(timeout(SEEN_OFF, calling));
+        }
+    }
+}
+
+/// How long a call may take to end once what it asked is answered; then it is given up as any other.
+const SEEN_OFF: Duration = Duration::from_secs(10);
