@@ -1,5 +1,6 @@
 //! What a server has, listed and listed again, and the catalogue kept like it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::connection::{Kinds, Upstream};
 use super::kept::{Kept, Renewed};
 use super::names::Names;
+use super::pins;
 use super::seen::Seen;
 use crate::causes::in_words;
 
@@ -28,7 +30,7 @@ pub(super) async fn keep_offered(
     let mut offered = Offered::new(first, catalogue, names);
     let (mut before, mut serves) = (Some(before), true);
     loop {
-        let stale_until = offered.stale_until;
+        let (stale_until, pins) = (offered.stale_until, offered.upstream.config().pins.clone());
         tokio::select! {
             biased;
             Ok(()) = orders.changed() => {
@@ -40,6 +42,8 @@ pub(super) async fn keep_offered(
                 }
             }
             () = at(stale_until) => offered.drop_stale(),
+            // What is served next goes by what it says now.
+            () = rewritten(pins.as_deref()), if serves => {}
             () = offered.serve(&mut before), if serves => {}
             else => return,
         }
@@ -49,6 +53,13 @@ pub(super) async fn keep_offered(
 async fn at(when: Option<Instant>) {
     match when {
         Some(when) => sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn rewritten(pins: Option<&Path>) {
+    match pins {
+        Some(pins) => pins::rewritten(pins).await,
         None => std::future::pending().await,
     }
 }

@@ -1,5 +1,5 @@
 //! What tools said of themselves when they were first seen, a line each in a file: one that says something else since is not
-//! served until somebody agrees to it by taking its line out.
+//! served until somebody agrees to it by taking its line out, which is noticed while it is served.
 //!
 //! Lines are only ever added, each by one write, so that processes can share a file and people can keep it with their
 //! configuration.
@@ -9,10 +9,12 @@ use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use longhaul::proto::model::Tool;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tokio::time::sleep;
 
 /// The names of those that say something else than when they were first seen. Those that are new are written down.
 ///
@@ -47,6 +49,36 @@ pub(super) fn changed<'t>(
     }
     Ok(changed)
 }
+
+/// Completes once the file is another than when this began, and rests: somebody may have agreed to something, or mended it.
+pub(super) async fn rewritten(file: &Path) {
+    let (began, mut before) = (Stamp::of(file), Stamp::of(file));
+    loop {
+        sleep(LOOK_EVERY).await;
+        let now = Stamp::of(file);
+        if now != began && now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
+/// One state of a file; `None` when it is not there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Stamp {
+    length: u64,
+    written: Option<SystemTime>,
+}
+
+impl Stamp {
+    fn of(file: &Path) -> Option<Self> {
+        let metadata = std::fs::metadata(file).ok()?;
+        Some(Self { length: metadata.len(), written: metadata.modified().ok() })
+    }
+}
+
+/// How often the file is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What is in the file; nothing if there is none.
 fn read(file: &Path) -> io::Result<String> {
