@@ -16,6 +16,7 @@ use super::names::Names;
 use super::pins;
 use super::seen::Seen;
 use crate::causes::in_words;
+use crate::config::format_duration;
 
 /// Serves what a server has on, for as long as the runtime lives: listed as soon as it can be reached, and again whenever
 /// it says that it is something else, or was connected to again. Those `before` it in the file are given a moment to be first
@@ -64,8 +65,16 @@ async fn rewritten(pins: Option<&Path>) {
     }
 }
 
-/// Between two tries to reach a server that nobody calls, or to hear of its changes again.
+/// Between two tries to reach a server that nobody calls, or to hear of its changes again; it doubles with each that fails.
 const PAUSE: Duration = Duration::from_secs(3);
+
+/// How long it becomes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long to wait after so many failures in a row.
+fn pause_after(failures: u32) -> Duration {
+    PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(LONGEST_PAUSE)
+}
 
 /// How long a server waits for those before it in the file, so that names do not depend on who starts faster.
 const TURN: Duration = Duration::from_secs(3);
@@ -78,6 +87,37 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 /// How many notes are kept of one list.
 const MOST_NOTES: usize = 20;
+
+/// Why what a server has is not known.
+enum Unlisted {
+    Failed(Error),
+    /// It has not said so within its `start_within`.
+    Late(Duration),
+}
+
+impl From<Error> for Unlisted {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Unlisted {
+    fn why(&self) -> String {
+        match self {
+            Self::Failed(error) => in_words(error),
+            Self::Late(within) => {
+                format!("it has not said within {} what it has", format_duration(*within))
+            }
+        }
+    }
+
+    fn is_timeout(&self) -> bool {
+        match self {
+            Self::Failed(error) => error.is_timeout(),
+            Self::Late(_) => true,
+        }
+    }
+}
 
 /// What was heard of the changes of a server, which is heard no more.
 enum Heard {
@@ -112,6 +152,8 @@ pub(super) struct Offered {
     stale_until: Option<Instant>,
     /// What is to be known of each list.
     notes: [Vec<String>; Listed::ALL.len()],
+    /// How often in a row it was reached and has not said what it has.
+    failures: u32,
 }
 
 impl Offered {
@@ -126,6 +168,7 @@ impl Offered {
             templates: Kept::default(),
             stale_until: None,
             notes: Default::default(),
+            failures: 0,
         }
     }
 
@@ -169,12 +212,26 @@ impl Offered {
                     sleep(PAUSE).await;
                 }
             }
-            Err(error) => {
-                self.failed(in_words(&error).into());
-                if error.is_timeout() {
+            Err(unlisted) => {
+                let why = unlisted.why();
+                // Once: it is asked again, if less and less often.
+                if self.failures == 0 {
+                    tracing::warn!(
+                        server = self.upstream.config().name,
+                        why,
+                        "what a server has is not known"
+                    );
+                }
+                self.failures += 1;
+                self.failed(why.into());
+                if unlisted.is_timeout() {
                     self.upstream.is_over(&reached, false).await;
                 }
-                sleep(PAUSE).await;
+                let upstream = Arc::clone(&self.upstream);
+                tokio::select! {
+                    _ = upstream.opened_after(reached.number) => {}
+                    () = sleep(pause_after(self.failures)) => {}
+                }
             }
         }
     }
@@ -193,6 +250,7 @@ impl Offered {
     fn succeed(&mut self, upstream: Arc<Upstream>) {
         self.upstream = upstream;
         self.notes = Default::default();
+        self.failures = 0;
         self.forget();
         self.stale_until = Some(Instant::now() + STALE);
     }
@@ -232,8 +290,11 @@ impl Offered {
     }
 
     /// Lists what there is now and whenever it changes, until the connection has ended.
-    async fn follow(&mut self, client: &Client) -> Result<Heard, Error> {
-        self.renew(client, &Listed::ALL).await?;
+    async fn follow(&mut self, client: &Client) -> Result<Heard, Unlisted> {
+        let within = self.upstream.config().start_within;
+        let listed = timeout(within, self.renew(client, &Listed::ALL)).await;
+        listed.map_err(|_| Unlisted::Late(within))??;
+        self.failures = 0;
         self.drop_stale();
         let filter = SubscriptionFilter::default().lists();
         let Ok(mut changes) = client.subscribe(filter).await else {
@@ -323,5 +384,17 @@ impl Offered {
         }
         self.notes[list as usize] = notes;
         changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_minute() {
+        let pauses: Vec<u64> = (0..8).map(|failures| pause_after(failures).as_secs()).collect();
+        assert_eq!(pauses, [3, 3, 6, 12, 24, 48, 60, 60]);
+        assert_eq!(pause_after(u32::MAX), LONGEST_PAUSE);
     }
 }
