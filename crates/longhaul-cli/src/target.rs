@@ -195,6 +195,12 @@ impl Server {
                 for (name, value) in &env.0 {
                     command = command.env(name, value);
                 }
+                // However this process ends, the other does so after it.
+                #[cfg(target_os = "linux")]
+                {
+                    let words = ["tend-group".to_owned(), std::process::id().to_string()];
+                    command = command.started_by("/proc/self/exe", words);
+                }
                 Target::command(command)
             }
         };
@@ -217,12 +223,20 @@ impl Server {
 
     /// Why it was not connected to.
     pub(crate) fn failure(&self, error: Error) -> Failure {
+        let unstarted = |program: &str, cause: &dyn fmt::Display| {
+            let message = format!("the command `{program}` cannot be started: {cause}");
+            Failure::new(Exit::Unreachable, "unreachable", message).next(
+                "what follows after `--` is the command that serves, found in PATH or named by its path",
+            )
+        };
         match (&self.reach, &error) {
-            (Reach::Command { .. }, Error::Unreachable { target, cause, .. }) => {
-                let message = format!("the command `{target}` cannot be started: {cause}");
-                Failure::new(Exit::Unreachable, "unreachable", message).next(
-                    "what follows after `--` is the command that serves, found in PATH or named by its path",
-                )
+            (Reach::Command { .. }, Error::Unreachable { target, cause, .. }) => unstarted(target, cause),
+            // So says whoever was to start it.
+            (Reach::Command { .. }, Error::Died { program, last_words, .. })
+                if last_words.starts_with(&format!("{program} cannot be started: ")) =>
+            {
+                let cause = &last_words[program.len() + " cannot be started: ".len()..];
+                unstarted(program, &cause)
             }
             (_, Error::TimedOut { .. }) => {
                 let message = format!("{} does not answer: {error}", self.name());

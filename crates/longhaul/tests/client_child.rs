@@ -72,6 +72,16 @@ async fn a_program_that_dies_at_once_is_reported_with_its_last_words() {
 }
 
 #[tokio::test]
+async fn a_program_that_another_starts_is_known_by_its_own_name() {
+    let command = Command::new("sh").args(["-c", "echo $GIVEN >&2; exit 3"]);
+    let started = command.clone().started_by("env", ["GIVEN=by another"]);
+    assert_ne!(started, command);
+    let error = Client::connect_with(started, quick()).await.unwrap_err();
+    let Error::Died { program, status, last_words, .. } = &error else { panic!("{error:?}") };
+    assert_eq!((program.as_str(), status.as_str(), last_words.as_str()), ("sh", "exit code 3", "by another"));
+}
+
+#[tokio::test]
 async fn a_server_that_dies_in_a_call_is_reported_so() {
     let client = Client::connect_with(shell("read line; echo boom >&2; kill -9 $$"), quick()).await.unwrap();
     let error = client.call("x", &()).await.unwrap_err();

@@ -1,5 +1,5 @@
 //! `longhaul supervise DIR`, the supervisor of one command, and `longhaul tend PID PROGRAM …`, which ends what a server that is
-//! served on leaves behind. Servers start them; people do not.
+//! served on leaves behind, as `tend-group` does of one that a verb has started. Programs of ours start them; people do not.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,11 +13,15 @@ pub(crate) fn asked_for() -> Option<ExitCode> {
             arguments.next().is_none().then(|| longhaul_gateway::command::supervise(Path::new(&dir)))
         }
         #[cfg(target_os = "linux")]
-        "tend" => {
+        verb @ ("tend" | "tend-group") => {
+            let tend = match verb {
+                "tend" => longhaul_gateway::command::tend,
+                _ => longhaul_gateway::command::tend_group,
+            };
             let starter = arguments.next()?.to_str()?.parse().ok()?;
             let program = arguments.next()?;
             let arguments: Vec<_> = arguments.collect();
-            Some(longhaul_gateway::command::tend(starter, &program, &arguments))
+            Some(tend(starter, &program, &arguments))
         }
         _ => None,
     }

@@ -114,6 +114,10 @@ fn what_only_servers_start_says_by_its_code_how_that_ended() {
         (&["tend", &me, "sh", "-c", "kill -TERM $$"], 143),
         #[cfg(target_os = "linux")]
         (&["tend", &me, "/nowhere/at/all"], 127),
+        #[cfg(target_os = "linux")]
+        (&["tend-group", &me, "sh", "-c", "exit 9"], 9),
+        #[cfg(target_os = "linux")]
+        (&["tend-group", &me, "/nowhere/at/all"], 127),
     ] {
         let (came, said) = verb(words);
         assert_eq!(came, code, "{words:?}: {said}");

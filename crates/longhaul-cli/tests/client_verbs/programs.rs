@@ -4,7 +4,7 @@ use std::process::Child;
 
 use serde_json::Value;
 
-use super::{Calling, Server, ended, eventually, folder, let_go, longhaul, run, start_work};
+use super::{Calling, LONGHAUL, Server, ended, eventually, folder, let_go, longhaul, run, start_work};
 
 /// The failure that is the last line of standard error.
 fn failure(err: &str) -> Value {
@@ -137,6 +137,56 @@ fn a_program_is_told_that_its_user_has_left() {
         );
     }
     let_go(folder.path());
+}
+
+/// Of these processes, those that have not ended.
+#[cfg(target_os = "linux")]
+fn living(pids: &str) -> Vec<&str> {
+    let stat = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let lives = |pid: &&str| stat(pid).rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'));
+    pids.lines().filter(lives).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_was_started_ends_with_whoever_started_it_however_that_ends() {
+    use rustix::process::Signal;
+    // It says nothing, and does not look whether anybody is there.
+    let server = "sleep 987 & echo $! >> pids; echo $$ >> pids; while :; do sleep 1; done";
+    for verb in [&["call", "say"][..], &["tools"]] {
+        for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::KILL] {
+            let folder = folder();
+            let words = [verb, &["--", "sh", "-c", server]].concat();
+            let calling = Calling(longhaul(folder.path(), &words).spawn().unwrap());
+            let pids = || std::fs::read_to_string(folder.path().join("pids")).unwrap_or_default();
+            eventually("it does not begin", || pids().lines().count() == 2);
+            if verb[0] == "call" {
+                listens(&calling.0);
+            }
+            calling.signal(signal);
+            eventually(&format!("{verb:?} {signal:?}: its server lives on"), || living(&pids()).is_empty());
+        }
+    }
+}
+
+/// A command that goes on without its server is not taken along.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_durable_command_of_a_server_that_was_started_outlives_whoever_started_it() {
+    let folder = folder();
+    let words = ["call", "work", "--", LONGHAUL, "serve", "--stdio"];
+    let calling = Calling(longhaul(folder.path(), &words).spawn().unwrap());
+    let tasks = || run(folder.path(), &["tasks", "list", "--json"]).1;
+    eventually("it is no task", || tasks().contains("\"working\""));
+    calling.signal(rustix::process::Signal::KILL);
+    // What was started is gone by then.
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    let_go(folder.path());
+    let listed: Value = serde_json::from_str(&tasks()).unwrap();
+    let id = listed["tasks"][0]["taskId"].as_str().unwrap_or_else(|| panic!("{listed}"));
+    let (code, out, err) = run(folder.path(), &["tasks", "watch", id]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("ended"), "{out}");
 }
 
 #[test]

@@ -69,6 +69,6 @@ pub use state::State;
 pub use status::Status;
 pub use supervisor::supervise;
 #[cfg(target_os = "linux")]
-pub use supervisor::tend;
+pub use supervisor::{tend, tend_group};
 
 pub(crate) use program::{DEFAULT_PATH, is_executable};

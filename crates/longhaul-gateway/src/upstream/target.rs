@@ -19,13 +19,11 @@ impl Upstream {
                 let mut argv = configured.argv.iter();
                 let program = argv.next().map(String::as_str).unwrap_or_default();
                 find(program, &configured.cwd, &env)?;
-                let command = if self.is_tended {
-                    let words = ["tend".to_owned(), std::process::id().to_string(), program.to_owned()];
-                    Command::new("/proc/self/exe").args(words)
-                } else {
-                    Command::new(program)
-                };
-                let mut command = command.args(argv).current_dir(&configured.cwd).env_clear();
+                let mut command = Command::new(program).args(argv).current_dir(&configured.cwd).env_clear();
+                if self.is_tended {
+                    let words = ["tend".to_owned(), std::process::id().to_string()];
+                    command = command.started_by("/proc/self/exe", words);
+                }
                 for (name, value) in env {
                     command = command.env(name, value);
                 }

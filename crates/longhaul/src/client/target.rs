@@ -128,6 +128,8 @@ impl fmt::Debug for Target {
 pub struct Command {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
+    /// The words before them.
+    pub(crate) starter: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) inherits_env: bool,
     pub(crate) current_dir: Option<PathBuf>,
@@ -139,6 +141,7 @@ impl Command {
         Self {
             program: program.into(),
             args: Vec::new(),
+            starter: Vec::new(),
             env: Vec::new(),
             inherits_env: true,
             current_dir: None,
@@ -149,6 +152,26 @@ impl Command {
     #[must_use]
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Started by another program, which is called with these arguments, then with this program and its own: one that limits it, or
+    /// ends it once whoever runs it is gone. What is said of the server names this program all the same.
+    ///
+    /// ```
+    /// use longhaul::client::Command;
+    ///
+    /// let command = Command::new("server").args(["--stdio"]).started_by("nice", ["-n", "10"]);
+    /// assert_eq!(command.program(), "server");
+    /// ```
+    #[must_use]
+    pub fn started_by(
+        mut self,
+        program: impl Into<OsString>,
+        args: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        self.starter = vec![program.into()];
+        self.starter.extend(args.into_iter().map(Into::into));
         self
     }
 

@@ -52,11 +52,12 @@ impl Child {
         table: &Arc<Table>,
     ) -> Result<(Self, ChildStdout, ChildStdin), Error> {
         let program = command.program();
-        let mut spawning = tokio::process::Command::new(&command.program);
+        let mut words = command.starter.iter().chain([&command.program]).chain(&command.args);
+        let mut spawning = tokio::process::Command::new(words.next().unwrap_or(&command.program));
         if !command.inherits_env {
             spawning.env_clear();
         }
-        spawning.args(&command.args).envs(command.env.iter().map(|(name, value)| (name, value)));
+        spawning.args(words).envs(command.env.iter().map(|(name, value)| (name, value)));
         spawning.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         if let Some(folder) = &command.current_dir {
             spawning.current_dir(folder);
@@ -287,8 +288,8 @@ async fn listen(mut stderr: ChildStderr, words: Arc<LastWords>, table: Arc<Table
             match line {
                 Line::Whole(bytes) => say(bytes),
                 Line::TooLong => say(b"(a line too long to keep)"),
-            }
                 Line::Skipped { .. } => {}
+            }
         }
     }
     if !lines.rest().is_empty() {

@@ -24,7 +24,7 @@ use std::{
 };
 
 #[cfg(target_os = "linux")]
-pub use tend::tend;
+pub use tend::{tend, tend_group};
 
 use super::{
     crash::crash_point,

@@ -1,5 +1,5 @@
 //! Tends a program that serves whoever started this process, over the streams that this one was given: once either of the
-//! two has ended, so does everything that the program has started, wherever it went.
+//! two has ended, so does everything that the program has started, wherever it went, or what of it has stayed in its process group.
 
 use std::{
     ffi::OsString,
@@ -13,7 +13,10 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fd::OwnedFd,
     io::Errno,
-    process::{Pid, PidfdFlags, WaitStatus, getpid, getppid, pidfd_open, set_child_subreaper},
+    process::{
+        Pid, PidfdFlags, Signal, WaitStatus, getpgrp, getpid, getppid, kill_current_process_group,
+        pidfd_open, set_child_subreaper, setpgid,
+    },
     stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
 };
 
@@ -29,15 +32,33 @@ use crate::command::process;
 ///
 /// The exit code is the program's, 128 and the number of the signal that ended it, or 127 when it could not be started.
 pub fn tend(starter: i32, program: &OsString, arguments: &[OsString]) -> ExitCode {
-    match Tended::start(starter, program, arguments) {
-        Ok(tended) => tended.run(),
-        Err(error) => {
-            let said = format!("{} cannot be started: {error}\n", program.to_string_lossy());
-            // Without a stderr the exit code has to do.
-            let _said = io::stderr().write_all(said.as_bytes());
-            ExitCode::from(127)
-        }
+    let tended = become_its_subreaper().and_then(|()| Tended::start(starter, program, arguments));
+    tended.map_or_else(|error| not_started(program, &error), Tended::run)
+}
+
+/// The same, but nothing ends by it that has left the process group, which this process leads: a server's durable commands do so on
+/// purpose. While `starter` lives the group is its to end. This is what `longhaul tend-group PID PROGRAM …` does.
+pub fn tend_group(starter: i32, program: &OsString, arguments: &[OsString]) -> ExitCode {
+    let tended = lead_a_group().and_then(|()| Tended::start(starter, program, arguments));
+    tended.map_or_else(|error| not_started(program, &error), Tended::run_in_group)
+}
+
+fn become_its_subreaper() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+fn lead_a_group() -> io::Result<()> {
+    if getpgrp() != getpid() {
+        setpgid(None, None)?;
     }
+    Ok(())
+}
+
+fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
+    let said = format!("{} cannot be started: {error}\n", program.to_string_lossy());
+    // Without a stderr the exit code has to do.
+    let _said = io::stderr().write_all(said.as_bytes());
+    ExitCode::from(127)
 }
 
 /// A program that runs.
@@ -61,7 +82,6 @@ impl Tended {
         if getppid() != Some(pid) {
             return Err(gone());
         }
-        set_child_subreaper(Some(getpid()))?;
         // Not waited for by this handle: the loop reaps every child, this one and what it leaves behind, by number.
         let program = Pid::from_child(&Command::new(program).args(arguments).spawn()?);
         // What of them is held here would keep the other side from seeing that the program has closed it.
@@ -88,6 +108,22 @@ impl Tended {
                 }
             }
             self.wait();
+        }
+    }
+
+    fn run_in_group(mut self) -> ExitCode {
+        loop {
+            self.reap();
+            // Who tells the group to end tells the program, too.
+            let _is_told = self.signals.take_terminate();
+            match self.orphaned_until {
+                None if self.status.is_some() => return code(self.status),
+                Some(until) if self.status.is_some() || Instant::now() >= until => {
+                    end_own_group();
+                    return code(self.status);
+                }
+                _ => self.wait(),
+            }
         }
     }
 
@@ -123,6 +159,16 @@ impl Tended {
             std::thread::sleep(Duration::from_millis(100));
         }
     }
+}
+
+/// This process is in it, heeds the first signal no more than any that it was sent before, and ends by the second.
+fn end_own_group() {
+    for signal in [Signal::TERM, Signal::CONT] {
+        // Whoever is left that cannot be signalled is not ours to end.
+        let _delivered = kill_current_process_group(signal);
+    }
+    std::thread::sleep(GRACE);
+    let _delivered = kill_current_process_group(Signal::KILL);
 }
 
 fn code(status: Option<WaitStatus>) -> ExitCode {
