@@ -4,8 +4,10 @@
 
 mod away;
 mod changes;
+mod hostile;
 #[cfg(unix)]
 mod hung;
 mod in_line;
 mod offer;
 mod rig;
+mod wrong;

@@ -150,7 +150,11 @@ pub(crate) const ODD: &str = r#"{"content":[{"type":"smell","of":["roses"]},{"ty
 
 /// The endpoint of a server, for as long as the test runs.
 pub(crate) async fn over_http(dispatcher: Dispatcher) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    serve_at(TcpListener::bind("127.0.0.1:0").await.unwrap(), dispatcher)
+}
+
+/// The same where it is to be.
+pub(crate) fn serve_at(listener: TcpListener, dispatcher: Dispatcher) -> String {
     let address = listener.local_addr().unwrap();
     tokio::spawn(server::serve(dispatcher, listener, server::Options::default(), std::future::pending()));
     format!("http://{address}/mcp")
@@ -164,8 +168,13 @@ pub(crate) fn at(name: &str, url: &str, more: &str) -> UpstreamServer {
 
 /// The server of this program itself, over its standard streams: see `serves_on_its_standard_streams`.
 pub(crate) fn as_a_program(name: &str, more: &str) -> UpstreamServer {
+    as_that_program("rig::serves_on_its_standard_streams", name, more)
+}
+
+/// What of this program is no test, but a server over its standard streams.
+pub(crate) fn as_that_program(test: &str, name: &str, more: &str) -> UpstreamServer {
     let program = std::env::current_exe().unwrap();
-    let words = ["rig::serves_on_its_standard_streams", "--exact", "--ignored", "--nocapture"];
+    let words = [test, "--exact", "--ignored", "--nocapture"];
     let text = format!(
         "[servers.{name}]\ntask = \"never\"\ncwd = \"/\"\ncommand = [{program:?}, {}]\nenv.SERVES = \"yes\"\n{more}\n",
         words.map(|word| format!("{word:?}")).join(", ")
@@ -247,6 +256,18 @@ pub(crate) struct Front {
 impl Front {
     /// Serves those servers on, and waits until it knows what they have. They are spoken to in `revision`.
     pub(crate) async fn before(servers: Vec<UpstreamServer>, revision: Revision) -> Self {
+        let front = Self::begin(servers, revision);
+        for upstream in front.upstreams.iter() {
+            let mut seen = upstream.seen();
+            let listed = seen.wait_for(|seen| matches!(seen, Seen::Listed { .. }));
+            let listed = tokio::time::timeout(Duration::from_secs(60), listed).await.is_ok();
+            assert!(listed, "it is not listed: {:?}", upstream.seen().borrow());
+        }
+        front
+    }
+
+    /// Begins to serve those servers on.
+    pub(crate) fn begin(servers: Vec<UpstreamServer>, revision: Revision) -> Self {
         let options = Options::default().revision(revision);
         let all = servers.into_iter().map(|server| Upstream::new(server, options.clone())).collect();
         let upstreams = Upstreams::new(all, ["own"]);
@@ -254,12 +275,6 @@ impl Front {
         let (server, catalogue) = upstreams.room(Server::new("front", "1.0.0").tool(own));
         let dispatcher = server.dispatcher().unwrap();
         upstreams.keep_offered(&catalogue);
-        for upstream in upstreams.iter() {
-            let mut seen = upstream.seen();
-            let listed = seen.wait_for(|seen| matches!(seen, Seen::Listed { .. }));
-            let listed = tokio::time::timeout(Duration::from_secs(60), listed).await.is_ok();
-            assert!(listed, "it is not listed: {:?}", upstream.seen().borrow());
-        }
         Self { dispatcher, upstreams, _catalogue: catalogue }
     }
 

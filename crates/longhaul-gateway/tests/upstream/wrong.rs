@@ -1,0 +1,112 @@
+//! A server that does things wrong, as its caller or its environment says. It speaks 2025-11-25 over its standard streams.
+
+use std::collections::HashMap;
+
+use longhaul_gateway::config::UpstreamServer;
+use serde_json::{Value, json};
+
+use super::rig::as_that_program;
+
+/// It, whose list is as `lists` says.
+pub(crate) fn that_is_wrong(lists: &str, more: &str) -> UpstreamServer {
+    let more = format!("env.LISTS = {lists:?}\n{more}");
+    as_that_program("wrong::serves_wrongly", "wrong", &more)
+}
+
+/// No test, but a server for one.
+#[test]
+#[ignore = "it is a program that others start"]
+fn serves_wrongly() {
+    let Ok(lists) = std::env::var("LISTS") else { return };
+    let mut wrong = Wrong { lists, asked: HashMap::new(), answered: Value::Null };
+    for line in std::io::stdin().lines() {
+        wrong.take(&serde_json::from_str(&line.unwrap()).unwrap());
+    }
+    // Nothing more is to be said where messages were.
+    std::process::exit(0);
+}
+
+struct Wrong {
+    lists: String,
+    /// The calls that wait for answers to questions.
+    asked: HashMap<u64, Value>,
+    /// What the latest question was answered with.
+    answered: Value,
+}
+
+fn say(message: &Value) {
+    println!("{message}");
+}
+
+fn text(id: &Value, text: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})
+}
+
+impl Wrong {
+    fn take(&mut self, message: &Value) {
+        let id = &message["id"];
+        let result = |result: Value| say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        match message["method"].as_str() {
+            None => {
+                let answer = if message["result"].is_null() { &message["error"] } else { &message["result"] };
+                self.answered = answer.clone();
+                if let Some(call) = id.as_u64().and_then(|id| self.asked.remove(&id)) {
+                    say(&text(&call, &answer.to_string()));
+                }
+            }
+            Some("initialize") => result(json!({
+                "protocolVersion": "2025-11-25",
+                "serverInfo": {"name": "wrong", "version": "1"},
+                "capabilities": {"tools": {}},
+            })),
+            Some("ping") => result(json!({})),
+            Some("tools/list") => self.list(id),
+            Some("tools/call") => self.call(id, &message["params"]),
+            Some(_) if id.is_null() => {}
+            Some(_) => {
+                say(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "unknown"}}));
+            }
+        }
+    }
+
+    fn list(&self, id: &Value) {
+        let names = ["who", "long", "said", "silent", "asks", "answered"];
+        let mut tools = names.map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).to_vec();
+        match &*self.lists {
+            "never" => return,
+            "no list" => {
+                say(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "no list"}}));
+                return;
+            }
+            "bad tools" => {
+                let bad = [json!({"name": "bad"}), json!({"name": 7, "inputSchema": {}}), json!("bad")];
+                tools.splice(1..1, bad);
+            }
+            _ => {}
+        }
+        say(&json!({"jsonrpc": "2.0", "id": id, "result": {"tools": tools}}));
+    }
+
+    fn call(&mut self, id: &Value, params: &Value) {
+        let argument = params["arguments"]["as"].as_str().unwrap_or_default();
+        match params["name"].as_str().unwrap() {
+            "who" => say(&text(id, "wrong")),
+            "long" => {
+                let long = text(&json!("ID"), &"x".repeat(5 << 20))["result"].to_string();
+                println!("{}", argument.replace("ID", &id.to_string()).replace("LONG", &long));
+            }
+            "said" => println!("{}", argument.replace("ID", &id.to_string())),
+            "asks" => {
+                let question = u64::try_from(self.asked.len()).unwrap() + 1000 + id.as_u64().unwrap();
+                let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+                let params = json!({"message": "Who are you?", "requestedSchema": schema});
+                say(
+                    &json!({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": params}),
+                );
+                self.asked.insert(question, id.clone());
+            }
+            "answered" => say(&text(id, &self.answered.to_string())),
+            _ => {}
+        }
+    }
+}
