@@ -1,5 +1,7 @@
 //! A server that does things wrong, as its caller or its environment says. It speaks 2025-11-25 over its standard streams.
 
+#![expect(clippy::print_stdout, reason = "its messages go there")]
+
 use std::collections::HashMap;
 
 use longhaul_gateway::config::UpstreamServer;

@@ -153,7 +153,7 @@ fn read_item<T: Listed>(item: &RawValue) -> Option<T> {
     serde_json::from_str(item.get())
         .inspect_err(|error| {
             let members: HashMap<String, &RawValue> = serde_json::from_str(item.get()).unwrap_or_default();
-            let named = members.get(T::KEY).map_or(item.get(), |name| name.get());
+            let named = members.get(T::KEY).copied().unwrap_or(item).get();
             let (named, list) = (clip(named), T::MEMBER);
             tracing::warn!(%error, list, item = %named, "left out of a list what cannot be read");
         })
