@@ -162,16 +162,12 @@ impl Table {
 
     /// Takes a message that is none. If it is meant to answer a request, that has failed: nothing else will come for it.
     pub(crate) fn handle_unreadable(&self, bytes: &[u8], error: &DecodeError) {
-        let answered = match (error.answered(), error) {
-            (Some(id), _) => Some(id.clone()),
-            // Nobody knows where in it the mistake is.
-            (None, DecodeError::NotJson(_) | DecodeError::NotUtf8(_)) => match Glimpse::of(bytes, bytes) {
-                Some(Glimpse::Answer(id)) => Some(id),
-                _ => None,
-            },
-            (None, _) => None,
+        // Where it is no JSON, nobody knows where in it the mistake is.
+        let glimpsed = || match Glimpse::of(bytes, bytes) {
+            Some(Glimpse::Answer(id)) => Some(id),
+            _ => None,
         };
-        if let Some(id) = answered {
+        if let Some(id) = error.answered().cloned().or_else(glimpsed) {
             self.handle_response(
                 &id,
                 Err(Error::protocol(format!("an answer that cannot be read: {error}"))),
