@@ -46,7 +46,8 @@ pub struct Record {
     pub started: bool,
     /// How many attempts there were in a row, this one included, of which each but the last was lost: its node died, or
     /// let its lease run out. The count begins anew with each step that is learnt, and with work that got as far as to
-    /// wait; a release takes its own attempt back, and a node that claims back what it held goes on with its own.
+    /// wait; a release takes its own attempt back, as a worker may that has yet to begin, and a node that claims back what it held goes
+    /// on with its own.
     pub attempt: u32,
     /// The spells of work on it, in their order: the first, and the latest, 16 at most. None is written down of a task that
     /// was claimed as it was created and whose work has gone on since, or ended with it. No caller sees them.

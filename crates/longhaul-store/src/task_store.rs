@@ -363,6 +363,9 @@ pub struct Batch {
     pub parts: Vec<Part>,
     /// A task that is made, in the same moment as the step that it is. A last report makes none.
     pub child: Option<NewChild>,
+    /// How many [attempts](Record::attempt) in a row there were, of a task that is open: nothing is charged for one that has yet to
+    /// begin.
+    pub attempt: Option<u32>,
     /// Where its work is about to begin, and is bound to from now on. A task that is bound already stays where it is.
     pub host: Option<HostId>,
     /// Puts the task aside: the worker's lease ends with this. Nothing is charged for it, but for an attempt to undo the
@@ -409,6 +412,13 @@ impl Batch {
     #[must_use]
     pub fn with_child(mut self, child: NewChild) -> Self {
         self.child = Some(child);
+        self
+    }
+
+    /// Which says that there were so many attempts in a row.
+    #[must_use]
+    pub fn with_attempt(mut self, attempt: u32) -> Self {
+        self.attempt = Some(attempt);
         self
     }
 

@@ -229,10 +229,13 @@ pub fn write(
     let bound = batch.host.as_ref().filter(|_| record.host.is_none()).cloned();
     let is_bound = bound.is_some();
     record.host = record.host.take().or(bound);
+    let attempt = batch.attempt.unwrap_or(record.attempt);
+    let is_charged = attempt != std::mem::replace(&mut record.attempt, attempt);
     if let Some(park) = &batch.park {
         steps::park(record, park, kept, now)?;
     }
-    Ok(Written { changed: said || is_bound || !noted.is_empty() || batch.park.is_some(), noted })
+    let changed = said || is_bound || is_charged || !noted.is_empty() || batch.park.is_some();
+    Ok(Written { changed, noted })
 }
 
 /// What a worker's report has come to.

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 pub(crate) struct Note {
     /// The work had begun when the row was written.
     pub(crate) begun: bool,
-    /// Nobody ran it before the row was written: whoever claims it begins it.
+    /// Nobody ran it before the row was written, nor is about to: whoever claims it begins it, unless somebody has before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) again: bool,
     /// The task whose call this is, made again.

@@ -199,6 +199,30 @@ async fn a_row_that_was_written_without_a_word_is_found() {
     assert_eq!(ended.outcome(), Some(&success()));
 }
 
+/// Such a row says that whoever claims it begins it.
+#[tokio::test(start_paused = true)]
+async fn what_stood_in_line_begins_once_it_is_known_whether_there_is_a_row() {
+    let store = Failing::new(Limits::default());
+    let (node, worker) =
+        (Arc::clone(&store) as Arc<dyn TaskStore>, Worker::new("future").with_limit(Some(1)));
+    let engine = Engine::new(node, Arc::new(Tokio::new()), Pace::default(), [worker]);
+    let first = engine.call(call(10));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    store.fail(Operation::Create, backend(), true);
+    for _ in 0..3 {
+        store.fail(Operation::Create, backend(), false);
+    }
+    let mut second = call(0);
+    let its = Arc::clone(&store);
+    second.work = Work::Future(Box::pin(async move {
+        let tries = Json::parse(its.tries(Operation::Create).to_string()).unwrap();
+        Outcome::result(tries, false)
+    }));
+    let second = outcome(engine.call(second).await);
+    assert_eq!(second, Outcome::result(Json::parse("6").unwrap(), false), "the first of them is the other's");
+    assert_eq!(outcome(first.await), success());
+}
+
 #[tokio::test(start_paused = true)]
 async fn k1_before_the_commit_nothing_is_there_and_the_same_key_creates_one() {
     let store = Failing::new(Limits::default());

@@ -219,6 +219,27 @@ pub(super) async fn a_released_task_is_queued_and_not_charged(backend: &dyn Back
     assert!(claim.epoch > made.epoch);
 }
 
+pub(super) async fn an_attempt_that_has_yet_to_begin_is_not_charged(backend: &dyn Backend) {
+    let one = one(backend);
+    create(&*one.store, task("t")).await;
+    for by in 0..3 {
+        let dying = one.deployment.join();
+        one.deployment.advance(Settings::default().lease);
+        let claim = dying.claim_one(&id("t")).await.unwrap().expect("its node is gone, or stands still");
+        assert_eq!(claim.attempt, 2, "by {by} before");
+        dying.write(&claim.id, claim.epoch, Batch::new().with_attempt(1)).await.unwrap();
+        assert_eq!(get(&*dying, &claim.id).await.map(|task| task.attempt), Some(1));
+    }
+    one.deployment.advance(Settings::default().lease);
+    let claim = one.store.claim_one(&id("t")).await.unwrap().expect("its node is gone");
+    for attempt in [1, 2] {
+        one.store.write(&claim.id, claim.epoch, Batch::new().with_attempt(attempt)).await.unwrap();
+    }
+    let other = one.deployment.join();
+    one.deployment.advance(Settings::default().lease);
+    assert_eq!(other.claim_one(&id("t")).await.unwrap().map(|claim| claim.attempt), Some(3), "it had begun");
+}
+
 /// D1 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn nodes_that_race_to_claim_share_nothing(backend: &dyn Backend) {
     let one = one(backend);

@@ -179,6 +179,7 @@ pub const CHECKS: &[Check] = checks! {
         a_worker_that_lost_its_task_is_fenced,
         a_released_task_is_queued_and_not_charged,
         nodes_that_race_to_claim_share_nothing,
+        an_attempt_that_has_yet_to_begin_is_not_charged,
     }
     reporting::{
         progress_only_rises,

@@ -159,6 +159,11 @@ impl Refusal {
         Self { message: message.into(), overloaded, lasting: false, again: false, reason: None }
     }
 
+    /// Whether nothing was written for certain. Else there may be a row all the same.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.overloaded || self.lasting
+    }
+
     /// The same, for good.
     #[must_use]
     pub fn lasting(mut self) -> Self {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_store::{
-    Cancellation, Fingerprint, Json, NewChild, NewTask, Outcome, Owner, Record, Rerun, Retention, Scope,
-    Start, Step, StepState, TaskId, ToolVersion,
+    Cancellation, Fingerprint, Json, NewChild, NewTask, Owner, Rerun, Retention, Scope, Start, Step,
+    StepState, TaskId, ToolVersion,
 };
 use serde_json::value::RawValue;
 
@@ -13,11 +13,8 @@ use super::keeper::{Keeper, StepError};
 use super::operation::is_final;
 use super::pause::Pauses;
 use super::recovery::wake_by_id;
-use super::worker::Entry;
-use crate::environment::BoxFuture;
 use crate::machine::Refusal;
 use crate::note::Note;
-use crate::report::Reporter;
 
 /// A call that the work of a task makes, which is a task from its first moment on.
 #[derive(Debug)]
@@ -75,31 +72,6 @@ impl ChildCall {
             essential: false,
         }
     }
-}
-
-/// What a child that is never run twice has recorded once its work has begun. No name of a step begins so.
-const BEGUN: &str = "/begun";
-
-/// The work of a child that is never run twice: that it begins is on disk before it does.
-pub(super) fn begin_once(
-    entry: Arc<dyn Entry>,
-    record: Record,
-    keeper: Keeper,
-    reporter: Reporter,
-) -> BoxFuture<'static, Outcome> {
-    Box::pin(async move {
-        let begins = Step::new(BEGUN, Fingerprint::new([0; Fingerprint::LEN]), StepState::Begun);
-        if let Err(error) = keeper.record(begins).await {
-            return Outcome::lost(format!("it could not be recorded that its work begins: {error}"));
-        }
-        let note = Note::of(&record);
-        entry.enter(&record, note.caller.as_deref(), keeper, reporter).await
-    })
-}
-
-/// Whether the work of such a child has begun, by what it has recorded.
-pub(super) fn has_begun(steps: &[Step]) -> bool {
-    steps.iter().any(|step| &*step.key == BEGUN)
 }
 
 impl Keeper {

@@ -1,5 +1,6 @@
 //! The journal of one call: in memory while there is no row, on disk from then on.
 
+mod begin;
 mod ending;
 mod giving;
 mod state;

@@ -1,6 +1,7 @@
 //! Carrying calls out: claims, leases, and the work itself.
 
 mod again;
+mod begin;
 mod bind;
 mod call;
 mod child;

@@ -7,8 +7,8 @@ use longhaul_store::{
 };
 
 use super::Inner;
+use super::begin::{self, has_begun};
 use super::bind::{bind, unbound_host};
-use super::child::has_begun;
 use super::control::Controls;
 use super::operation::{Done, finish, give_back, look};
 use super::orphan;
@@ -157,18 +157,21 @@ async fn find_job(listed: Listed, record: Record) {
 async fn enter_again(listed: Listed, record: Record) {
     let inner = Arc::clone(&listed.inner);
     let twice = matches!(record.rerun, Rerun::Resumable | Rerun::Restart);
-    // What a task has made, or an operator again, was queued: whoever claims it begins it, unless somebody has before.
+    // What a task has made, or an operator again, was queued, and what stood in line had not begun: whoever claims it begins it,
+    // unless somebody has before.
     let may = twice || record.parent.is_some() || Note::of(&record).again;
     let Some(entry) = inner.workers.entry(&record.tool).filter(|_| may) else {
         // A future of the process that is gone: it is not run twice.
         return lose(listed, &record, GONE).await;
     };
-    if record.attempt > inner.pace.max_attempts {
+    // What is never run twice has ended no process before it has begun.
+    if twice && record.attempt > inner.pace.max_attempts {
         return give_up(listed, &record).await;
     }
     // That one process has ended says nothing of the work. What has ended several would end the next one too, as fast as that can
-    // start.
-    if let Some(losses) = record.attempt.checked_sub(3).filter(|_| twice) {
+    // start; others that were in them have not even begun, and are not charged for it.
+    if let Some(losses) = begin::losses(&record) {
+        begin::spare(&inner, &record).await;
         Pauses::of_work(&inner).after(losses).wait(&inner).await;
     }
     let Some(steps) = read_steps(&listed, &record).await else {

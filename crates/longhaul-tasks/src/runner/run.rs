@@ -1,6 +1,7 @@
 //! One call under way: the loop that carries out what its machine decides.
 
 mod aside;
+mod line;
 mod place;
 mod said;
 
@@ -12,9 +13,9 @@ use std::time::Duration;
 
 use longhaul_store::{Epoch, Json, NewTask, Outcome, Record, Rerun, Step, TaskId, TaskWatch};
 
+use super::begin;
 use super::bind::{first, unbound_host};
 use super::call::{Answer, Call, Observed, Observer, Ticket, Waiter, Work};
-use super::child::begin_once;
 use super::control::Control;
 use super::ending;
 use super::follow::{Again, Whose, cancel_for_all};
@@ -92,6 +93,8 @@ pub(super) struct Run {
     reading: bool,
     /// A future of this process that has not been started.
     unstarted: Option<BoxFuture<'static, Outcome>>,
+    /// Until that has begun, which it records first, whoever claims the task begins it.
+    begins_once: bool,
     admission: Option<BoxFuture<'static, Place>>,
     place: Place,
     /// The way back to its place, of work that waits for tasks of its own.
@@ -172,7 +175,7 @@ impl Run {
         let mut this = Self::new(listed, machine, tool, arguments, Some(job), reports);
         this.lead = this.lead_of(&record);
         if let Some(run) = kept {
-            this.place = this.listed.inner.workers.admit_running(&this.tool);
+            this.place = this.listed.inner.workers.free_place(&this.tool);
             this.work = Some(Working::on(Arc::clone(&run)));
             this.kept = Some(run);
         }
@@ -192,17 +195,17 @@ impl Run {
         stranded::take_back(&record, &reporter);
         let keeper = Keeper::resume(steps, &record, listed.inner.store.now());
         keeper.seat(&listed.inner, &listed.id, &listed.controls);
-        let note = Note::of(&record);
-        let work = match record.rerun {
-            Rerun::Resumable | Rerun::Restart => {
-                entry.enter(&record, note.caller.as_deref(), keeper.clone(), reporter.clone())
-            }
-            _ => begin_once(entry, record.clone(), keeper.clone(), reporter.clone()),
+        let enters = begin::entered(entry, record.clone(), keeper.clone(), reporter.clone());
+        let begins_once = !matches!(record.rerun, Rerun::Resumable | Rerun::Restart);
+        let work = match begin::losses(&record) {
+            _ if begins_once => begin::once(keeper.clone(), enters),
+            Some(_) => begin::charged(keeper.clone(), record.attempt, enters),
+            None => enters(),
         };
         let (tool, arguments) = (Arc::clone(&record.tool), record.arguments.clone());
         let mut this = Self::new(listed, Machine::restart(), tool, arguments, None, (reporter, reports));
         this.lead = this.lead_of(&record);
-        (this.keeper, this.unstarted) = (Some(keeper), Some(work));
+        (this.keeper, this.unstarted, this.begins_once) = (Some(keeper), Some(work), begins_once);
         this.hold_row(Arc::new(record));
         // It may have been answered, or cancelled, since its steps were read.
         this.stale = true;
@@ -246,6 +249,7 @@ impl Run {
             unread: None,
             reading: false,
             unstarted: None,
+            begins_once: false,
             admission: None,
             place: None,
             returning: None,
@@ -588,14 +592,7 @@ impl Run {
         let inner = Arc::clone(&self.listed.inner);
         self.operation = match effect {
             Effect::Admit => {
-                let waits = inner.waits(&self.listed.id);
-                match inner.workers.admit(&self.tool, &self.reporter, waits) {
-                    Ok(place) => {
-                        self.place = place;
-                        self.happen(Event::Admitted);
-                    }
-                    Err(admission) => self.admission = Some(admission),
-                }
+                self.admit();
                 None
             }
             Effect::Start { durable } => {
@@ -631,6 +628,7 @@ impl Run {
                 None
             }
             Effect::Commit => {
+                self.line_up();
                 self.note.begun = self.kept.is_some();
                 let is_begun = self.kept.is_some() || self.work.is_some();
                 let host = self.job.as_ref().filter(|_| self.note.begun).and_then(|job| job.host().cloned());

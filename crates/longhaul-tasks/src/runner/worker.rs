@@ -228,8 +228,8 @@ impl Workers {
         Err(Arc::clone(places).next(waits))
     }
 
-    /// A place for a call that runs already, if there is one left: it cannot be made to wait.
-    pub(super) fn admit_running(&self, tool: &str) -> Place {
+    /// A place for one more call of `tool`, if one is free: what runs already cannot be made to wait for one.
+    pub(super) fn free_place(&self, tool: &str) -> Place {
         let workers = self.read();
         let (_, places) = workers.get(tool)?;
         places.as_ref()?.take()

@@ -110,6 +110,8 @@ async fn i7_work_that_another_node_has_done_in_between_is_entered_again_from_wha
     // This node has it again, and does not go on as if nothing had happened.
     let record = until(&apart.memory, &apart.id, |record| record.epoch == Epoch::new(3)).await;
     assert_eq!(record.attempt, 3);
+    // Which is written before it begins.
+    apart.gate.close_to(&[Operation::Get, Operation::Renew, Operation::Finish]);
     until(&apart.memory, &apart.id, |_| apart.work.entered.load(Ordering::SeqCst) == 2).await;
     apart.gate.close_to(&[]);
     apart.work.let_go.store(true, Ordering::SeqCst);

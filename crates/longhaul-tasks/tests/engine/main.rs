@@ -12,6 +12,7 @@ mod fronts;
 mod hosts;
 mod joining;
 mod letting_go;
+mod line;
 mod lost_answer;
 mod model;
 mod once;

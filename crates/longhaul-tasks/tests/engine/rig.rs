@@ -243,6 +243,16 @@ pub(super) fn future(seconds: u64) -> Work {
     }))
 }
 
+/// What an operation of the store in memory comes to, which waits for nothing.
+pub(super) fn now<T>(done: impl Future<Output = T>) -> T {
+    let mut done = std::pin::pin!(done);
+    let mut task = std::task::Context::from_waker(std::task::Waker::noop());
+    match done.as_mut().poll(&mut task) {
+        std::task::Poll::Ready(done) => done,
+        std::task::Poll::Pending => panic!("it waits"),
+    }
+}
+
 pub(super) async fn open(engine: &Engine) -> usize {
     engine.list(Scope::Operator, &Filter::open(), None, 100).await.unwrap().tasks.len()
 }

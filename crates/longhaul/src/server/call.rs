@@ -393,7 +393,9 @@ impl Begin<'_> {
             cx.interview().be_asked_within(rounds.patience());
         }
         (call.reports, call.keeper) = ((reporter, reports), keeper);
-        if self.tool.is_entered_again() || is_front || cx.trace_parent().is_some() {
+        // What stands in line is begun by whoever has its task then.
+        let may_wait = self.tool.policy.limit.is_some() && matches!(self.tool.kind, Kind::Function(_));
+        if self.tool.is_entered_again() || may_wait || is_front || cx.trace_parent().is_some() {
             call.context = written_of_caller(&cx);
         }
         if is_front {

@@ -77,15 +77,25 @@ impl Run {
         self.keeper.clone().filter(|_| matches!(record.rerun, Rerun::Resumable | Rerun::Restart))
     }
 
+    /// The keeper of work that another node may go on with, once there is a row: it can be entered again, or has not begun.
+    fn returnable(&self) -> Option<Keeper> {
+        let has_not_begun = self.begins_once && self.unstarted.is_some() && self.record.is_some();
+        self.re_entrant().or_else(|| self.keeper.clone().filter(|_| has_not_begun))
+    }
+
     /// Gives the task back once no effect is under way: the next node enters its work again.
     pub(super) fn leave_soon(&mut self) {
-        if let Some(keeper) = self.re_entrant() {
+        if let Some(keeper) = self.returnable() {
             self.leaving = Some(Box::pin(async move { keeper.quiet().await }));
         }
     }
 
     pub(super) fn give_back(&mut self) {
         self.leaving = None;
+        if self.returnable().is_none() {
+            // It has begun meanwhile, and is never run twice.
+            return;
+        }
         let is_at_work = self.work.is_some() || self.unstarted.is_some();
         if self.operation.is_some() || !self.machine.is_answered() || !is_at_work {
             // Its caller is let go first, and what is being written is written.
