@@ -453,7 +453,8 @@ pub struct Filter {
     /// Only those of this tool.
     pub tool: Option<Arc<str>>,
     /// Only those that a claim could take now: without [`open_only`](Self::open_only) that are also those that have ended
-    /// and are to be undone. A store finds out that there is none without looking at any task.
+    /// and are to be undone. A store finds out that there is none without looking at any task, and where there are few it looks at
+    /// those alone, however many are open.
     pub claimable_only: bool,
 }
 

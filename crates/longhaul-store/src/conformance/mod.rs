@@ -160,6 +160,7 @@ pub const CHECKS: &[Check] = checks! {
         a_list_goes_from_the_newest_to_the_oldest,
         a_list_can_be_of_open_tasks_or_of_one_tool,
         a_list_can_be_of_what_a_claim_could_take,
+        a_list_of_what_a_claim_could_take_goes_in_pages,
         a_list_in_pages_meets_every_lasting_task_once,
         a_store_that_says_how_large_it_is_takes_room,
         a_cursor_outlives_the_task_it_points_at,
@@ -178,8 +179,8 @@ pub const CHECKS: &[Check] = checks! {
         the_leases_of_a_dead_node_are_void_at_once,
         a_worker_that_lost_its_task_is_fenced,
         a_released_task_is_queued_and_not_charged,
-        nodes_that_race_to_claim_share_nothing,
         an_attempt_that_has_yet_to_begin_is_not_charged,
+        nodes_that_race_to_claim_share_nothing,
     }
     reporting::{
         progress_only_rises,

@@ -133,6 +133,48 @@ pub(super) async fn a_list_can_be_of_what_a_claim_could_take(backend: &dyn Backe
     assert!(claimable().await.is_empty());
 }
 
+pub(super) async fn a_list_of_what_a_claim_could_take_goes_in_pages(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    let mut expected = Vec::new();
+    for number in 0..21 {
+        let name = format!("t{number}");
+        match number % 3 {
+            0 => create(&*one.store, queued(&name, &*one.store)).await,
+            1 => create(&*other, task(&name)).await,
+            _ => create(&*one.store, task(&name)).await,
+        };
+        if number % 3 < 2 {
+            expected.insert(0, name);
+        }
+    }
+    let mut strange = queued("strange", &*one.store);
+    (strange.owner, strange.tool) = (bob(), "test".into());
+    create(&*one.store, strange).await;
+    drop(other);
+    let ann = ann();
+    for limit in [1, 2, 3, 14, 1000] {
+        let own = names(&*one.store, Scope::Owner(&ann), &Filter::claimable(), limit).await;
+        assert_eq!(own, expected, "{limit}");
+        let of_tool = names(&*one.store, Scope::Operator, &Filter::claimable().of_tool("build"), limit).await;
+        assert_eq!(of_tool, expected, "{limit}");
+        let all = names(&*one.store, Scope::Operator, &Filter::claimable(), limit).await;
+        assert_eq!((all[0].as_str(), &all[1..]), ("strange", &expected[..]), "{limit}");
+    }
+    // What is taken between two pages is on neither, and no other is missed.
+    let first = one.store.list(Scope::Operator, &Filter::claimable(), None, 5).await.unwrap();
+    assert_eq!(first.tasks.len(), 5);
+    one.store.claim_one(&id(&expected[5])).await.unwrap().expect("nobody works on it");
+    create(&*one.store, queued("new", &*one.store)).await;
+    let (mut rest, mut cursor) = (Vec::new(), first.next);
+    while let Some(at) = cursor {
+        let page = one.store.list(Scope::Operator, &Filter::claimable(), Some(&at), 5).await.unwrap();
+        rest.extend(page.tasks.iter().map(|task| task.id.to_string()));
+        cursor = page.next;
+    }
+    assert_eq!([&expected[4..5], &expected[6..]].concat(), rest);
+}
+
 pub(super) async fn a_store_that_says_how_large_it_is_takes_room(backend: &dyn Backend) {
     let one = one(backend);
     create(&*one.store, task("t")).await;

@@ -82,6 +82,12 @@ impl List {
     }
 }
 
+/// A page of what can be claimed, of all owners: these are all of them.
+pub(crate) struct ListAmong<R> {
+    pub(crate) list: List,
+    pub(crate) among: Vec<R>,
+}
+
 /// A page of tasks that is made.
 pub(crate) struct Listing<'a> {
     list: &'a List,

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use super::{
     Handle,
-    look::{Called, Candidates, Claimable, Count, Due, Get, List, Look, PartsOf, SeenStepsOf, Steps, Weigh},
+    look::{
+        Called, Candidates, Claimable, Count, Due, Get, List, ListAmong, Look, PartsOf, SeenStepsOf, Steps,
+        Weigh,
+    },
     operation::{
         Answer, AskToCancel, CameBack, Cancel, Claim, ClaimOne, Create, Erase, Finish, Held, MakeDue,
         Release, Target, Write,
@@ -16,7 +19,7 @@ use super::{
 use crate::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
     Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
-    SeenSteps, Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    SeenSteps, Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time, page::LONGEST_SCAN,
 };
 
 impl<S: Server> TaskStore for Handle<S>
@@ -27,6 +30,7 @@ where
     SeenStepsOf: Look<S::Moment, Found = Option<SeenSteps>>,
     PartsOf: Look<S::Moment, Found = Option<Parts>>,
     List: Look<S::Moment, Found = Page>,
+    ListAmong<<S::Tx as Transaction>::Row>: Look<S::Moment, Found = Page>,
     Count: Look<S::Moment, Found = Counts>,
     Weigh: Look<S::Moment, Found = Option<u64>>,
     Claimable: Look<S::Moment, Found = Candidates<<S::Tx as Transaction>::Row>>,
@@ -56,18 +60,22 @@ where
                 return Err(StoreError::Unlistable);
             }
             let before = after.map_or(Ok(u64::MAX), |cursor| cursor.number(scope))?;
-            let mut claimable = None;
-            if filter.claimable_only {
-                let open_only = filter.open_only;
-                let found = self.look(move || Claimable { open_only, limit: 1, runs: None }).await?;
-                if found.rows.is_empty() {
-                    return Ok(Page::default());
-                }
-                claimable = Some(found.dead);
+            let (limit, owner, filter) = (limit.clamp(1, Page::MAX), owner_of(scope), filter.clone());
+            if !filter.claimable_only {
+                return self.look(move || List { owner, filter, claimable: None, before, limit }).await;
             }
-            let limit = limit.clamp(1, Page::MAX);
-            let (owner, filter) = (owner_of(scope), filter.clone());
-            self.look(move || List { owner, filter, claimable, before, limit }).await
+            // An owner's open tasks are few, and all that can be claimed may be more than is read at once: then they are looked for
+            // among what is open.
+            let most = if owner.is_none() { LONGEST_SCAN } else { 1 };
+            let open_only = filter.open_only;
+            let Candidates { rows: among, dead } =
+                self.look(move || Claimable { open_only, limit: most, runs: None }).await?;
+            let list = List { owner, filter, claimable: Some(dead), before, limit };
+            match among.len() {
+                0 => Ok(Page::default()),
+                found if found < most => self.look(move || ListAmong { list, among }).await,
+                _ => self.look(move || list).await,
+            }
         })
     }
 

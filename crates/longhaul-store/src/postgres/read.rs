@@ -1,6 +1,6 @@
 //! Reads: each of one moment.
 
-use std::{collections::HashSet, slice, sync::Arc};
+use std::{cmp::Reverse, collections::HashSet, slice, sync::Arc};
 
 use tokio_postgres::Row;
 
@@ -18,8 +18,8 @@ use crate::{
     networked::{
         fault::pass_over,
         look::{
-            Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, SeenStepsOf,
-            Steps, Weigh,
+            Called, Candidates, Claimable, Count, Due, FEW, Get, List, ListAmong, Listing, Look, PartsOf,
+            SeenStepsOf, Steps, Weigh,
         },
     },
     page::LONGEST_SCAN,
@@ -207,26 +207,57 @@ impl Look<Moment> for List {
             let few = listing.few();
             let values = [Value::count(listing.before), Value::count(few as u64), owner];
             let rows = session.query("listing tasks", sql, &values).await?;
-            let asked = Asked::of(session, &rows).await?;
-            for row in &rows {
-                let place = Place::of(row, now)?;
-                let is_of_tool = match &self.filter.tool {
-                    Some(tool) => row::tool(row)? == &**tool,
-                    None => true,
-                };
-                let found = match is_of_tool && place.is_visible() {
-                    true => whole(row, &asked).map(Some),
-                    false => Ok(None),
-                };
-                if listing.take(if self.owner.is_some() { place.nth } else { place.ord }, found)? {
-                    return Ok(listing.into_page());
-                }
-            }
-            if rows.len() < few {
+            if put(self, session, &rows, now, &mut listing).await? || rows.len() < few {
                 return Ok(listing.into_page());
             }
         }
     }
+}
+
+impl Look<Moment> for ListAmong<i64> {
+    type Found = Page;
+
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Page, Fault> {
+        let now = site.node.clock.now();
+        let mut listing = Listing::new(&self.list, now);
+        let mut ords = self.among.clone();
+        ords.retain(|ord| *ord < signed(self.list.before));
+        ords.sort_unstable_by_key(|ord| Reverse(*ord));
+        ords.dedup();
+        for some in ords.chunks(listing.few()) {
+            let rows = session.query("listing tasks", sql::LIST_AMONG, &[Value::Ints(some)]).await?;
+            if put(&self.list, session, &rows, now, &mut listing).await? {
+                break;
+            }
+        }
+        Ok(listing.into_page())
+    }
+}
+
+/// Puts those of these rows that are wanted into a page; whether it ends with one of them.
+async fn put(
+    list: &List,
+    session: &Session,
+    rows: &[Row],
+    now: Time,
+    listing: &mut Listing<'_>,
+) -> Result<bool, Fault> {
+    let asked = Asked::of(session, rows).await?;
+    for row in rows {
+        let place = Place::of(row, now)?;
+        let is_of_tool = match &list.filter.tool {
+            Some(tool) => row::tool(row)? == &**tool,
+            None => true,
+        };
+        let found = match is_of_tool && place.is_visible() {
+            true => whole(row, &asked).map(Some),
+            false => Ok(None),
+        };
+        if listing.take(if list.owner.is_some() { place.nth } else { place.ord }, found)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Look<Moment> for Count {

@@ -163,6 +163,9 @@ pub(super) const LIST_ALL_OPEN: &str = concat!(
     " FROM longhaul.tasks WHERE ord < $1 AND $3::bytea IS NULL AND phase < 8 ORDER BY ord DESC LIMIT $2"
 );
 
+pub(super) const LIST_AMONG: &str =
+    concat!("SELECT ", columns!(), " FROM longhaul.tasks WHERE ord = ANY($1) ORDER BY ord DESC");
+
 pub(super) const IS_TAKEN: &str = "SELECT 1::bigint FROM longhaul.tasks WHERE id = $1";
 
 /// How many open tasks are counted together. No more are made while the account of all strangers is held.

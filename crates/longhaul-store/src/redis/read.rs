@@ -1,6 +1,10 @@
 //! Reads. What is read of one task is of one moment.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    cmp::Reverse,
+    collections::HashSet,
+    sync::{Arc, LazyLock},
+};
 
 use ::redis::{FromRedisValue, Pipeline, Script, pipe};
 
@@ -17,8 +21,8 @@ use crate::{
     networked::{
         fault::pass_over,
         look::{
-            Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, SeenStepsOf,
-            Steps, Weigh,
+            Called, Candidates, Claimable, Count, Due, FEW, Get, List, ListAmong, Listing, Look, PartsOf,
+            SeenStepsOf, Steps, Weigh,
         },
         server::Server as _,
     },
@@ -189,24 +193,56 @@ impl Look<Site> for List {
             asked.cmd("ZRANGE").arg(&set).arg(behind).arg("-inf").arg("BYSCORE").arg("REV");
             asked.arg("LIMIT").arg(0).arg(few).arg("WITHSCORES");
             let (found,): (Vec<(String, f64)>,) = site.ask("listing tasks", &asked).await?;
-            let mut rows = pipe();
-            for (id, _) in &found {
-                let id = TaskId::new(id.as_str()).map_err(damaged)?;
-                rows.cmd("HMGET").arg(site.keys.task(&id)).arg(&FIELDS);
-            }
-            let rows: Vec<Vec<Field>> =
-                if rows.is_empty() { Vec::new() } else { site.ask("listing tasks", &rows).await? };
-            for ((_, place), fields) in found.iter().zip(rows) {
-                let row = Row::of(&fields).map(|row| row.filter(|row| !row.is_tombstone()));
-                if listing.take(*place as u64, row.map(|row| row.map(|row| row.record)))? {
-                    return Ok(listing.into_page());
-                }
-            }
-            if found.len() < few {
+            let placed =
+                found.into_iter().map(|(id, place)| Ok((TaskId::new(id).map_err(damaged)?, place as u64)));
+            let placed = placed.collect::<Result<Vec<_>, Fault>>()?;
+            if put(site, &placed, &mut listing).await? || placed.len() < few {
                 return Ok(listing.into_page());
             }
         }
     }
+}
+
+impl Look<Site> for ListAmong<TaskId> {
+    type Found = Page;
+
+    async fn look(&self, site: &Site) -> Result<Page, Fault> {
+        let mut listing = Listing::new(&self.list, site.node.clock.now());
+        let mut asked = pipe();
+        asked.cmd("ZMSCORE").arg(site.keys.one(row::TASKS));
+        for id in &self.among {
+            asked.arg(id.as_str());
+        }
+        let (places,): (Vec<Option<f64>>,) = site.ask("listing tasks", &asked).await?;
+        // What is gone has none.
+        let placed =
+            self.among.iter().zip(places).filter_map(|(id, place)| Some((id.clone(), place? as u64)));
+        let mut placed: Vec<_> = placed.filter(|(_, place)| *place < self.list.before).collect();
+        placed.sort_by_key(|(_, place)| Reverse(*place));
+        for some in placed.chunks(listing.few()) {
+            if put(site, some, &mut listing).await? {
+                break;
+            }
+        }
+        Ok(listing.into_page())
+    }
+}
+
+/// Puts those of these tasks that are wanted into a page; whether it ends with one of them.
+async fn put(site: &Site, placed: &[(TaskId, u64)], listing: &mut Listing<'_>) -> Result<bool, Fault> {
+    let mut asked = pipe();
+    for (id, _) in placed {
+        asked.cmd("HMGET").arg(site.keys.task(id)).arg(&FIELDS);
+    }
+    let rows: Vec<Vec<Field>> =
+        if placed.is_empty() { Vec::new() } else { site.ask("listing tasks", &asked).await? };
+    for ((_, place), fields) in placed.iter().zip(rows) {
+        let row = Row::of(&fields).map(|row| row.filter(|row| !row.is_tombstone()));
+        if listing.take(*place, row.map(|row| row.map(|row| row.record)))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Look<Site> for Count {
@@ -237,14 +273,21 @@ impl Look<Site> for Claimable {
     async fn look(&self, site: &Site) -> Result<Candidates<TaskId>, Fault> {
         let now = site.node.clock.now().unix_ms();
         let dead = dead(site).await?;
-        let mut ids = Vec::new();
-        collect(self, site, site.keys.one(row::WAITING), now, &mut ids).await?;
-        collect(self, site, site.keys.one(row::LEASES), now, &mut ids).await?;
+        let mut found = Found::default();
+        collect(self, site, site.keys.one(row::WAITING), now, &mut found).await?;
+        collect(self, site, site.keys.one(row::LEASES), now, &mut found).await?;
         for node in &dead {
-            collect(self, site, site.keys.held(node), i64::MAX, &mut ids).await?;
+            collect(self, site, site.keys.held(node), i64::MAX, &mut found).await?;
         }
-        Ok(Candidates { rows: ids, dead })
+        Ok(Candidates { rows: found.ids, dead })
     }
+}
+
+/// Tasks in the order in which they were found, each once: one that is overdue may be a dead node's, too.
+#[derive(Default)]
+struct Found {
+    ids: Vec<TaskId>,
+    known: HashSet<TaskId>,
 }
 
 /// Which nodes that have leases are dead.
@@ -285,7 +328,7 @@ async fn collect(
     site: &Site,
     set: String,
     until: i64,
-    found: &mut Vec<TaskId>,
+    Found { ids: found, known }: &mut Found,
 ) -> Result<(), Fault> {
     let mut behind = 0;
     while found.len() < claimable.limit {
@@ -313,9 +356,10 @@ async fn collect(
             let is_wanted = open.as_ref().is_none_or(|open| open.get(at).is_some_and(Option::is_some));
             if found.len() < claimable.limit
                 && is_wanted
-                && !found.contains(&id)
+                && !known.contains(&id)
                 && admits(claimable, &id, &fields, now)?
             {
+                known.insert(id.clone());
                 found.push(id);
             }
         }

@@ -10,6 +10,7 @@ mod file_lock;
 mod flushed;
 mod inspect;
 mod job;
+mod list;
 mod log;
 mod open;
 mod operation;
@@ -31,14 +32,16 @@ use std::{path::Path, sync::Arc, thread::JoinHandle, time::Duration};
 pub use self::open::SqliteOptions;
 use self::{
     job::{Jobs, Points},
+    list::List,
     presence::Presence,
-    read::{Readers, Wanted},
+    read::{Claimable, Readers, Wanted},
     tx::Site,
 };
 use crate::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
     Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
-    SeenSteps, Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time, row::phase,
+    SeenSteps, Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time, page::LONGEST_SCAN,
+    row::phase,
 };
 
 /// Tasks, events and entries in one SQLite file.
@@ -130,17 +133,23 @@ impl Sqlite {
         Box::pin(async move { self.readers.read(&self.site, |conn| read(conn, &self.site)) })
     }
 
-    /// The holders of leases that are dead, or `None` if nothing can be claimed of phases below `below`, and of these
-    /// tools: a node that has nothing to do takes no lock.
-    fn claimable(&self, below: i64, runs: Option<&[Runnable]>) -> Result<Option<Vec<NodeId>>, StoreError> {
+    /// What can be claimed of phases below `below`, and of these tools, and who is dead, or `None` if nothing can: a node that has
+    /// nothing to do takes no lock.
+    fn claimable(&self, wanted: Wanted<'_>) -> Result<Option<Claimable>, StoreError> {
         self.readers.read(&self.site, |conn| {
             let holders = read::lease_holders(conn, &self.site)?;
             let dead: Vec<NodeId> =
                 holders.iter().filter(|node| self.presence.is_dead(node)).cloned().collect();
-            let (any, now) = (Wanted { below, limit: 1, runs }, self.site.clock.now());
-            let found = read::claimable(conn, &self.site, &holders, &dead, any, now)?;
-            Ok((!found.is_empty()).then_some(dead))
+            let now = self.site.clock.now();
+            let tasks = read::claimable(conn, &self.site, &holders, &dead, wanted, now)?;
+            Ok((!tasks.is_empty()).then_some(Claimable { tasks, dead }))
         })
+    }
+
+    /// The holders of leases that are dead, if anything can be claimed of these tools.
+    fn dead(&self, runs: Option<&[Runnable]>) -> Result<Option<Vec<NodeId>>, StoreError> {
+        let any = Wanted { below: phase::TOMBSTONE, limit: 1, runs };
+        Ok(self.claimable(any)?.map(|found| found.dead))
     }
 }
 
@@ -194,18 +203,20 @@ impl TaskStore for Sqlite {
         let limit = limit.clamp(1, Page::MAX);
         Box::pin(async move {
             let below = if filter.open_only { phase::DONE } else { phase::TOMBSTONE };
-            let claimable = if filter.claimable_only { Some(self.claimable(below, None)?) } else { None };
-            let claimable = claimable.as_ref().map(Option::as_deref);
+            // Those of an owner are looked for among its open tasks, which are few.
+            let most = if matches!(scope, Scope::Operator) { LONGEST_SCAN } else { 1 };
+            let wanted = Wanted { below, limit: most, runs: None };
+            let claimable = filter.claimable_only.then(|| self.claimable(wanted)).transpose()?;
             self.readers.read(&self.site, |conn| {
                 let now = self.site.clock.now();
-                read::list(conn, &self.site, scope, filter, claimable, after, limit, now)
+                list::list(conn, &self.site, &List { scope, filter, claimable, after, limit, now })
             })
         })
     }
 
     fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>> {
         Box::pin(async move {
-            let Some(dead) = self.claimable(phase::TOMBSTONE, runs)? else { return Ok(Vec::new()) };
+            let Some(dead) = self.dead(runs)? else { return Ok(Vec::new()) };
             let (node, runs) = (self.presence.node().clone(), runs.map(<[Runnable]>::to_vec));
             self.write_with(&CLAIM, move |tx| operation::claim(tx, &node, &dead, limit, runs.as_deref()))
                 .await
@@ -214,7 +225,7 @@ impl TaskStore for Sqlite {
 
     fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
         Box::pin(async move {
-            let Some(dead) = self.claimable(phase::TOMBSTONE, None)? else { return Ok(None) };
+            let Some(dead) = self.dead(None)? else { return Ok(None) };
             let (node, id) = (self.presence.node().clone(), id.clone());
             self.write_with(&CLAIM, move |tx| operation::claim_one(tx, &node, &dead, &id)).await
         })

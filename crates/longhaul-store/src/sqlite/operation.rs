@@ -5,7 +5,7 @@ use rusqlite::params;
 use super::{
     family,
     parts::{self, Beside},
-    read::{self, Wanted},
+    read::{self, Candidate, Wanted},
     sql, steps,
     tx::Tx,
 };
@@ -46,7 +46,7 @@ pub(super) fn claim(
     let mut claimed = Vec::new();
     let wanted = Wanted { below: phase::TOMBSTONE, limit, runs };
     let holders = read::lease_holders(tx.conn, tx.site)?;
-    for id in read::claimable(tx.conn, tx.site, &holders, dead, wanted, tx.now())? {
+    for Candidate { id, .. } in read::claimable(tx.conn, tx.site, &holders, dead, wanted, tx.now())? {
         match claim_one(tx, node, dead, &id) {
             Ok(record) => claimed.extend(record),
             Err(error) => pass_over(&id, error)?,

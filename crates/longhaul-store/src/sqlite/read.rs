@@ -12,10 +12,9 @@ use rusqlite::{Connection, OpenFlags, params};
 
 use super::{fault::corrupt, operation::pass_over, sql, steps, tx::Site};
 use crate::{
-    CallKey, Counts, Cursor, Epoch, Filter, HostId, NodeId, Owner, Page, Record, Runnable, Scope, Step,
-    StoreError, TaskId, Time, ToolVersion,
-    page::{LARGEST_PAGE, LONGEST_SCAN},
-    row::{self, Place, encode_owner, signed},
+    CallKey, Counts, Epoch, HostId, NodeId, Owner, Record, Runnable, Scope, Step, StoreError, TaskId, Time,
+    ToolVersion,
+    row::{self, Place, encode_owner},
     transition,
 };
 
@@ -175,68 +174,6 @@ pub(super) fn steps(
     }
 }
 
-/// A page of tasks. `claimable`: only what can be claimed, if anything can, now that these nodes are dead.
-#[expect(clippy::too_many_arguments, reason = "the contract's, and where and when")]
-pub(super) fn list(
-    conn: &Connection,
-    site: &Site,
-    scope: Scope<'_>,
-    filter: &Filter,
-    claimable: Option<Option<&[NodeId]>>,
-    after: Option<&Cursor>,
-    limit: usize,
-    now: Time,
-) -> Result<Page, StoreError> {
-    let failed = |error| site.error("listing tasks", error);
-    let before = signed(after.map_or(Ok(u64::MAX), |cursor| cursor.number(scope))?);
-    let scan = signed(LONGEST_SCAN as u64);
-    let (sql, owner) = match (scope, filter.open_only) {
-        (Scope::Owner(Owner::Anonymous), _) => return Err(StoreError::Unlistable),
-        (Scope::Owner(owner), false) => (sql::LIST_OWN, Some(encode_owner(owner))),
-        (Scope::Owner(owner), true) => (sql::LIST_OWN_OPEN, Some(encode_owner(owner))),
-        (Scope::Operator, false) => (sql::LIST_ALL, None),
-        (Scope::Operator, true) => (sql::LIST_ALL_OPEN, None),
-    };
-    if let Some(None) = claimable {
-        return Ok(Page::default());
-    }
-    let can_be_claimed = |record: &Record| match claimable.flatten() {
-        Some(dead) => transition::is_claimable(record, now, &|node| dead.contains(node)),
-        None => true,
-    };
-    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
-    let mut rows = statement.query(params![before, scan, owner]).map_err(failed)?;
-    let (mut page, mut scanned, mut bytes) = (Page::default(), 0, 0);
-    while let Some(row) = rows.next().map_err(failed)? {
-        let place = Place::of(row, now)?;
-        scanned += 1;
-        let wanted = match &filter.tool {
-            Some(tool) => row::tool(row)? == &**tool,
-            None => true,
-        };
-        if wanted && place.is_visible() {
-            match record(conn, site, row) {
-                Ok(record) if !can_be_claimed(&record) => {}
-                Ok(record) => {
-                    bytes +=
-                        record.arguments.as_str().len() + record.outcome().map_or(0, crate::Outcome::len);
-                    page.tasks.push(record);
-                }
-                // It must not hide its neighbours; whoever asks for it by id is told.
-                Err(error) => {
-                    tracing::error!(ord = place.ord, %error, "a damaged task is left out of a list")
-                }
-            }
-        }
-        if page.tasks.len() == limit || scanned == LONGEST_SCAN || bytes >= LARGEST_PAGE {
-            let number = if owner.is_some() { place.nth } else { place.ord };
-            page.next = Some(Cursor::behind(scope, number));
-            break;
-        }
-    }
-    Ok(page)
-}
-
 pub(super) fn counts(conn: &Connection, site: &Site) -> Result<Counts, StoreError> {
     let number =
         |row: &rusqlite::Row<'_>, index| row.get::<_, i64>(index).map(|n| u64::try_from(n).unwrap_or(0));
@@ -288,6 +225,21 @@ pub(super) struct Wanted<'a> {
     pub(super) runs: Option<&'a [Runnable]>,
 }
 
+/// What could be claimed.
+#[derive(Debug)]
+pub(super) struct Claimable {
+    pub(super) tasks: Vec<Candidate>,
+    /// The nodes that are dead.
+    pub(super) dead: Vec<NodeId>,
+}
+
+/// A task that a claim could take.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) ord: i64,
+    pub(super) id: TaskId,
+}
+
 /// The tasks that a claim could take: due, or held by one of the `holders` who is dead or overdue.
 pub(super) fn claimable(
     conn: &Connection,
@@ -296,7 +248,7 @@ pub(super) fn claimable(
     dead: &[NodeId],
     wanted: Wanted<'_>,
     now: Time,
-) -> Result<Vec<TaskId>, StoreError> {
+) -> Result<Vec<Candidate>, StoreError> {
     let failed = |error| site.error("looking for tasks to claim", error);
     let (now, below, mut found) = (now.unix_ms(), wanted.below, Vec::new());
     let mut waiting = conn.prepare_cached(sql::WAITING).map_err(failed)?;
@@ -314,7 +266,7 @@ fn collect(
     statement: &mut rusqlite::Statement<'_>,
     values: &[&dyn rusqlite::ToSql],
     Wanted { limit, runs, .. }: Wanted<'_>,
-    found: &mut Vec<TaskId>,
+    found: &mut Vec<Candidate>,
 ) -> Result<(), StoreError> {
     let failed = |error| site.error("looking for tasks to claim", error);
     let mut rows = statement.query(values).map_err(failed)?;
@@ -322,8 +274,9 @@ fn collect(
         && let Some(row) = rows.next().map_err(failed)?
     {
         let id = TaskId::new(row.get::<_, String>(0).map_err(failed)?).map_err(corrupt)?;
+        let ord = row.get(4).map_err(failed)?;
         let Some(runs) = runs else {
-            found.push(id);
+            found.push(Candidate { ord, id });
             continue;
         };
         let (tool, version) = (row.get_ref(1).map_err(failed)?, row.get_ref(2).map_err(failed)?);
@@ -338,7 +291,7 @@ fn collect(
             continue;
         };
         if runs.iter().any(|run| run.admits(tool, &version, host.as_ref())) {
-            found.push(id);
+            found.push(Candidate { ord, id });
         }
     }
     Ok(())

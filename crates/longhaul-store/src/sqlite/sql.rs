@@ -82,6 +82,9 @@ pub(super) const LIST_ALL_OPEN: &str = concat!(
       WHERE phase < 8 AND ord < ?1 ORDER BY ord DESC LIMIT ?2) ORDER BY ord DESC"
 );
 
+/// One of a list of which it is known which they are.
+pub(super) const LIST_ONE: &str = concat!("SELECT ", columns!(), " FROM tasks WHERE ord = ?1");
+
 pub(super) const IS_TAKEN: &str = "SELECT 1 FROM tasks WHERE id = ?1";
 
 /// How many open tasks are counted together.
@@ -112,14 +115,14 @@ macro_rules! worth_claiming {
 
 /// Queued or parked, or ended and to be undone: nothing else has a time to wait for. Of phases below ?2 alone.
 pub(super) const WAITING: &str = concat!(
-    "SELECT id, tool, tool_version, host FROM tasks WHERE not_before <= ?1 AND phase < ?2 AND ",
+    "SELECT id, tool, tool_version, host, ord FROM tasks WHERE not_before <= ?1 AND phase < ?2 AND ",
     worth_claiming!(),
     " ORDER BY not_before"
 );
 
 /// Held by the node ?3, whose leases until ?4 have run out.
 pub(super) const OVERDUE: &str = concat!(
-    "SELECT id, tool, tool_version, host FROM tasks WHERE lease_node = ?3 AND lease_until <= ?4 AND phase < ?2 AND ",
+    "SELECT id, tool, tool_version, host, ord FROM tasks WHERE lease_node = ?3 AND lease_until <= ?4 AND phase < ?2 AND ",
     worth_claiming!(),
     " ORDER BY lease_until"
 );
@@ -281,6 +284,7 @@ mod tests {
             LIST_OWN_OPEN,
             LIST_ALL,
             LIST_ALL_OPEN,
+            LIST_ONE,
             IS_TAKEN,
             ACCOUNT,
             OF_SHARE,

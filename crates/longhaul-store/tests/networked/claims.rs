@@ -1,6 +1,6 @@
 //! What a claim meets on its way through a queue.
 
-use longhaul_store::{Accepts, Runnable, Scope, Settings, StoreError, TaskId, ToolVersion};
+use longhaul_store::{Accepts, Filter, Runnable, Scope, Settings, Start, StoreError, TaskId, ToolVersion};
 
 use super::{Rig, task, until};
 
@@ -25,4 +25,17 @@ pub(crate) async fn a_task_whose_host_is_damaged_keeps_no_other_from_being_claim
     assert!(living.claim(10, Some(&runs)).await.unwrap().is_empty());
     let seen = living.get(Scope::Operator, &TaskId::new("damaged").unwrap()).await;
     assert!(matches!(seen, Err(StoreError::Corrupt { .. })), "{seen:?}");
+}
+
+pub(crate) async fn what_a_claim_could_take_is_found_however_much_is_open<R: Rig>() {
+    let url = R::shared().store();
+    let store = R::join(&url, Settings::default()).await;
+    let mut queued = task("queued");
+    queued.start = Start::Queued { not_before: store.now() };
+    store.create(queued).await.unwrap();
+    store.create(task("held")).await.unwrap();
+    R::shared().crowd(&url, "held");
+    let page = store.list(Scope::Operator, &Filter::claimable(), None, 10).await.unwrap();
+    assert_eq!(page.tasks.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["queued"]);
+    assert_eq!(page.next, None, "and nothing else is read");
 }

@@ -52,6 +52,9 @@ pub(crate) trait Rig: Send + Sized + 'static {
     /// Damages this step of a task of the store at this URL.
     fn damage_step(&self, url: &str, task: &str, step: &str);
 
+    /// Has more open tasks of the store at this URL than are read at once, which are listed behind this one and are held as it is.
+    fn crowd(&self, url: &str, task: &str);
+
     /// A way there for a node, whose weather is the test's to make.
     fn way(&self) -> Way;
 

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::{
     networked::{Rig, task, until},
-    rig::{Server, query, run, session, shared, try_query},
+    rig::{Server, multiply, query, run, session, shared, try_query},
 };
 
 const MANY: u64 = 3_000;
@@ -15,13 +15,7 @@ const MANY: u64 = 3_000;
 /// Has this node hold many tasks: the last of them is called `t3000`.
 async fn hold_many(store: &dyn TaskStore, url: &str) -> Vec<(TaskId, Epoch)> {
     let first = store.create(task("t1")).await.unwrap().into_record();
-    query(
-        url,
-        &format!(
-            "INSERT INTO longhaul.tasks SELECT another.* FROM longhaul.tasks t, generate_series(2, {MANY}) n, \
-             LATERAL jsonb_populate_record(t, jsonb_build_object('ord', nextval('longhaul.seq'), 'nth', n, 'id', 't' || n)) another"
-        ),
-    );
+    multiply(url, "t1", "t", 2..=MANY);
     (1..=MANY).map(|number| (TaskId::new(format!("t{number}")).unwrap(), first.epoch)).collect()
 }
 

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     networked::{self, Rig, task, until, way::Way},
-    rig::{Server, query, session, shared, try_query},
+    rig::{Server, multiply, query, session, shared, try_query},
 };
 
 impl Rig for Server {
@@ -47,6 +47,10 @@ impl Rig for Server {
     fn damage_step(&self, url: &str, task: &str, step: &str) {
         let of = format!("(SELECT ord FROM longhaul.tasks WHERE id = '{task}')");
         query(url, &format!("UPDATE longhaul.steps SET state = 99 WHERE task = {of} AND key = '{step}'"));
+    }
+
+    fn crowd(&self, url: &str, task: &str) {
+        multiply(url, task, "crowd", 2..=6_000);
     }
 
     fn way(&self) -> Way {
@@ -89,6 +93,7 @@ async fn a_node_that_waits_to_be_stopped() {
 
 networked::scenarios! { Server:
     claims::a_task_whose_host_is_damaged_keeps_no_other_from_being_claimed,
+    claims::what_a_claim_could_take_is_found_however_much_is_open,
     families::a_task_with_many_children_at_work_can_be_ended,
     nodes::a_node_that_is_killed_loses_its_leases_and_no_other_does,
     nodes::a_node_knows_until_when_nobody_takes_it_for_dead,

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
@@ -211,6 +212,19 @@ impl Server {
     fn data(&self) -> PathBuf {
         self.process.folder.join("data")
     }
+}
+
+/// Has more tasks that are as this one is, called by a name and their numbers.
+pub(crate) fn multiply(url: &str, task: &str, name: &str, numbers: RangeInclusive<u64>) {
+    let (first, last) = numbers.into_inner();
+    query(
+        url,
+        &format!(
+            "INSERT INTO longhaul.tasks SELECT another.* FROM longhaul.tasks t, generate_series({first}, {last}) n, \
+             LATERAL jsonb_populate_record(t, jsonb_build_object('ord', nextval('longhaul.seq'), 'nth', n, 'id', '{name}' || n)) another \
+             WHERE t.id = '{task}'"
+        ),
+    );
 }
 
 /// Runs statements whose answers nobody needs.

@@ -48,6 +48,13 @@ impl Rig for Server {
         self.say(&["HSET", &format!("{{{name}}}:steps:{task}"), step, "no step"]);
     }
 
+    /// Of which nothing but their places is there, which is enough to be looked at.
+    fn crowd(&self, url: &str, _: &str) {
+        let (_, name) = url.rsplit_once("name=").unwrap();
+        let crowd = "for i = 1, 6000 do redis.call('ZADD', KEYS[1], 1000000 + i, 'crowd' .. i) end return 1";
+        self.say(&["EVAL", crowd, "1", &format!("{{{name}}}:open")]);
+    }
+
     fn way(&self) -> Way {
         Way::to(&self.socket())
     }
@@ -87,6 +94,7 @@ async fn a_node_that_waits_to_be_stopped() {
 
 networked::scenarios! { Server:
     claims::a_task_whose_host_is_damaged_keeps_no_other_from_being_claimed,
+    claims::what_a_claim_could_take_is_found_however_much_is_open,
     families::a_task_with_many_children_at_work_can_be_ended,
     nodes::a_node_that_is_killed_loses_its_leases_and_no_other_does,
     nodes::a_node_knows_until_when_nobody_takes_it_for_dead,
