@@ -30,6 +30,8 @@
 //! # Ok(()) }
 //! ```
 
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod aside;
 mod child;
 mod clock;
 #[cfg(any(test, feature = "conformance"))]

@@ -16,7 +16,6 @@
     expect(dead_code, reason = "each of them says things that the other has no use for")
 )]
 
-mod aside;
 pub(crate) mod beside;
 mod family;
 pub(crate) mod fault;

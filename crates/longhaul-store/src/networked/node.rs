@@ -9,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-use super::{aside::Aside, server_clock::ServerClock, suspects::Suspects};
+use super::{server_clock::ServerClock, suspects::Suspects};
 use crate::{
     Clock, Durability, NodeId, Owner, Quota, Settings, StoreError, SystemClock, TaskId, Time, WatchHub,
-    clock::StoreClock, transfer::heed,
+    aside::Aside, clock::StoreClock, transfer::heed,
 };
 
 /// One handle of a store, which is one node of it.
@@ -26,7 +26,7 @@ pub(crate) struct Node {
     pub(crate) hub: Arc<WatchHub>,
     pub(crate) suspects: Suspects,
     /// What its sweeps can do nothing to.
-    pub(super) aside: Aside,
+    pub(super) aside: Aside<TaskId>,
     /// How long the server may take to answer.
     pub(crate) patience: Duration,
     /// How many changes this node has heard of, its own included. Their own numbers need not be given in the order in which

@@ -348,7 +348,19 @@ impl TaskStore for Sqlite {
             {
                 return Ok(Swept::default());
             }
-            self.write_with(&SWEEP, move |tx| operation::sweep(tx, limit)).await
+            let mut failure = None;
+            for _ in 0..MOST_SWEEPS {
+                match self.write_with(&SWEEP, move |tx| operation::sweep(tx, limit)).await {
+                    // What met it is left alone by now.
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        tracing::error!(%error, "what is past its time is left alone for a while");
+                        failure = Some(error);
+                    }
+                    Ok(swept) if swept.total() == 0 => return failure.map_or(Ok(swept), Err),
+                    swept => return swept,
+                }
+            }
+            failure.map_or_else(|| Ok(Swept::default()), Err)
         })
     }
 
@@ -403,6 +415,8 @@ const RENEW: Points = Points { before: "store.renew.before", after: "store.renew
 const RELEASE: Points = Points { before: "store.release.before", after: "store.release.after" };
 /// How much that is past its time goes at once to make room.
 const SWEPT_AT_ONCE: usize = 256;
+/// How often a sweep is made again, without what kept it from its end.
+const MOST_SWEEPS: u32 = 16;
 const WRITE: Points = Points { before: "store.write.before", after: "store.write.after" };
 const ANSWER: Points = Points { before: "store.answer.before", after: "store.answer.after" };
 const FINISH: Points = Points { before: "store.finish.before", after: "store.finish.after" };

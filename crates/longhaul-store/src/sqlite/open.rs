@@ -30,6 +30,7 @@ use super::{
 };
 use crate::{
     Clock, Settings, StoreError, SystemClock, Time, WatchHub,
+    aside::Aside,
     clock::{Mark, StoreClock},
     crash_point::crash_point,
     transfer::{self, Mark as TransferMark},
@@ -128,6 +129,7 @@ impl SqliteOptions {
             settings: self.settings,
             clock,
             hub: WatchHub::new(),
+            aside: Aside::default(),
             told: Mutex::new(seq),
         });
         let (jobs, queue) = mpsc::channel(self.queue.max(1));
@@ -221,6 +223,7 @@ impl SqliteOptions {
             settings: self.settings,
             clock: StoreClock::resume(self.clock, mark),
             hub: WatchHub::new(),
+            aside: Aside::default(),
             told: Mutex::new(seq),
         });
         let started = |error| io_error(&site.path, "starting a thread", error);

@@ -1,5 +1,7 @@
 //! The writes of the contract, each within a group's transaction: load, apply the pure transition, write back.
 
+use std::collections::HashMap;
+
 use rusqlite::params;
 
 use super::{
@@ -11,8 +13,8 @@ use super::{
 };
 use crate::{
     Answered, Batch, CancelAsked, Cancellation, Created, Epoch, Erasure, Finished, NewTask, NodeId, Outcome,
-    Owner, Record, Reply, Runnable, Scope, StoreError, Swept, TaskId,
-    row::{Place, phase, signed},
+    Owner, Record, Reply, Runnable, Scope, StoreError, Swept, TaskId, Time,
+    row::{self, Place, phase, signed},
     transition::{self, Asked},
 };
 
@@ -242,43 +244,64 @@ pub(super) fn erase(tx: &mut Tx<'_>, scope: Scope<'_>, id: &TaskId) -> Result<Er
     Ok(Erasure::Erased)
 }
 
+/// Does what time demands to up to `limit` tasks. One to which that cannot be done is left alone for a while, and where it was found
+/// too late this is an error: made again, it is done to the others.
 pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> {
     let mut swept = Swept::default();
-    let due = due(tx, limit)?;
+    let alone = tx.site.aside.left_alone(tx.now());
+    let due = due(tx, limit, &alone)?;
     swept.is_full = !due.is_empty() && due.len() == limit;
-    for (place, id, owner) in due {
-        if place.is_tombstone() {
-            tx.remove(place.ord, &owner)?;
-            swept.removed += 1;
-            continue;
-        }
-        let now = tx.now();
-        let (place, mut record) = match tx.load(&id) {
-            Ok(Some(found)) => found,
-            Ok(None) => continue,
-            Err(error) => {
-                pass_over(&id, error)?;
-                continue;
+    for (ord, found) in due {
+        let Some((place, id, owner)) = found else { continue };
+        if let Err(error) = sweep_one(tx, place, id, &owner, &mut swept) {
+            if matches!(error, StoreError::Corrupt { .. }) {
+                tx.site.aside.put(ord, tx.now());
             }
-        };
-        if transition::expire(&mut record, now, tx.settings()) {
-            tx.update(place, &mut record, true)?;
-            family::follow(tx, &record)?;
-            swept.expired.push(id);
-        } else if let Some(then) = transition::orphan(&mut record, now, tx.settings()) {
-            if record.is_terminal() {
-                tx.update(place, &mut record, true)?;
-                family::follow(tx, &record)?;
-            } else {
-                tx.update_orphan(place.ord, &record)?;
-            }
-            swept.orphans.push((id, then));
-        } else if record.swept_at().is_some_and(|at| at <= now) {
-            tx.erase(place, &record, now.after(tx.settings().tombstone))?;
-            swept.forgot(&record);
+            return Err(error);
         }
     }
     Ok(swept)
+}
+
+fn sweep_one(
+    tx: &mut Tx<'_>,
+    place: Place,
+    id: TaskId,
+    owner: &Owner,
+    swept: &mut Swept,
+) -> Result<(), StoreError> {
+    if place.is_tombstone() {
+        tx.remove(place.ord, owner)?;
+        swept.removed += 1;
+        return Ok(());
+    }
+    let now = tx.now();
+    let (place, mut record) = match tx.load(&id) {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(()),
+        Err(error) => {
+            pass_over(&id, error)?;
+            tx.site.aside.put(place.ord, now);
+            return Ok(());
+        }
+    };
+    if transition::expire(&mut record, now, tx.settings()) {
+        tx.update(place, &mut record, true)?;
+        family::follow(tx, &record)?;
+        swept.expired.push(id);
+    } else if let Some(then) = transition::orphan(&mut record, now, tx.settings()) {
+        if record.is_terminal() {
+            tx.update(place, &mut record, true)?;
+            family::follow(tx, &record)?;
+        } else {
+            tx.update_orphan(place.ord, &record)?;
+        }
+        swept.orphans.push((id, then));
+    } else if record.swept_at().is_some_and(|at| at <= now) {
+        tx.erase(place, &record, now.after(tx.settings().tombstone))?;
+        swept.forgot(&record);
+    }
+    Ok(())
 }
 
 /// Writes back a record that has changed. Of what had ended before nobody sees it.
@@ -300,15 +323,32 @@ fn as_worker(tx: &Tx<'_>, id: &TaskId, epoch: Epoch) -> Result<(Place, Record), 
     tx.load(id)?.ok_or_else(|| StoreError::Fenced { id: id.clone(), held: epoch })
 }
 
-/// The tasks of which time demands something.
-fn due(tx: &Tx<'_>, limit: usize) -> Result<Vec<(Place, TaskId, Owner)>, StoreError> {
+/// The tasks of which time demands something, but for those that are left `alone`, by their places; nothing but the place of one
+/// whose row cannot be told whose it is, which is left alone from now on.
+fn due(tx: &Tx<'_>, limit: usize, alone: &HashMap<u64, Time>) -> Result<Vec<(u64, Option<Due>)>, StoreError> {
     let failed = |error| tx.site.error("looking for expired tasks", error);
-    let now = tx.now();
+    let (now, many) = (tx.now(), limit.saturating_add(alone.len()));
     let mut statement = tx.prepare(sql::DUE)?;
-    let mut rows = statement.query(params![now.unix_ms(), signed(limit as u64)]).map_err(failed)?;
+    let mut rows = statement.query(params![now.unix_ms(), signed(many as u64)]).map_err(failed)?;
     let mut due = Vec::new();
-    while let Some(row) = rows.next().map_err(failed)? {
-        due.push(crate::row::due(row)?);
+    while due.len() < limit
+        && let Some(row) = rows.next().map_err(failed)?
+    {
+        let ord = row::ord(row)?;
+        if alone.contains_key(&ord) {
+            continue;
+        }
+        match row::due(row) {
+            Ok(found) => due.push((ord, Some(found))),
+            Err(error) => {
+                tracing::error!(ord, %error, "a task is damaged and is passed over");
+                tx.site.aside.put(ord, now);
+                due.push((ord, None));
+            }
+        }
     }
     Ok(due)
 }
+
+/// A task of which time demands something: where it is, and whose.
+type Due = (Place, TaskId, Owner);

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     HostId, Owner, Record, Settings, Share, StoreError, TaskId, Time, WatchHub,
+    aside::Aside,
     clock::{self, StoreClock},
     room::Room,
     row::{self, Standing, encode_owner, signed},
@@ -32,6 +33,8 @@ pub(super) struct Site {
     pub(super) settings: Settings,
     pub(super) clock: StoreClock,
     pub(super) hub: Arc<WatchHub>,
+    /// What sweeps can do nothing to, by its place.
+    pub(super) aside: Aside<u64>,
     /// Whoever watches has been told of every change up to this one. The writer holds it while it commits, so that
     /// its own changes never look like another process's.
     pub(super) told: Mutex<u64>,

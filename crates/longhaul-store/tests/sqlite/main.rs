@@ -11,6 +11,7 @@ mod mount;
 #[cfg(feature = "sealed")]
 mod sealed;
 mod space;
+mod sweeps;
 mod time;
 mod watching;
 
