@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use foldhash::fast::RandomState;
+use foldhash::fast::FixedState;
 use longhaul_store::{Epoch, Lease, Record, Rerun, StoreError, TaskId, Time};
 use tokio::sync::Notify;
 
@@ -20,8 +20,9 @@ pub(super) struct Runs {
     undoing: Arc<Waiting>,
 }
 
-/// Ids are random already: a hash need not withstand anybody.
-type Entries = HashMap<TaskId, Entry, RandomState>;
+/// Ids are random already: a hash need not withstand anybody. It is the same each time, so that what is done with all of them is done
+/// in the same order: a simulator repeats what it has done.
+type Entries = HashMap<TaskId, Entry, FixedState>;
 
 #[derive(Debug)]
 struct Entry {
@@ -393,5 +394,31 @@ pub(super) async fn keep_looking(inner: Arc<Inner>) {
     loop {
         inner.environment.sleep(inner.pace.look_every).await;
         inner.runs.tell_all(Control::LookAgain);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_store::Memory;
+
+    use super::*;
+    use crate::environment::Tokio;
+    use crate::runner::{Engine, Pace};
+
+    #[test]
+    fn all_runs_are_told_and_renewed_in_the_same_order_each_time() {
+        let order = || {
+            let engine = Engine::new(Arc::new(Memory::new()), Arc::new(Tokio::new()), Pace::default(), []);
+            let listed: Vec<_> = (0..64)
+                .map(|number| {
+                    let id = TaskId::new(format!("t{number}")).unwrap();
+                    Listed::new(Arc::clone(&engine.0), id, Controls::default())
+                })
+                .collect();
+            let order: Vec<_> = engine.0.runs.lock().keys().cloned().collect();
+            assert_eq!(order.len(), listed.len());
+            order
+        };
+        assert_eq!(order(), order());
     }
 }
