@@ -188,7 +188,7 @@ impl StoreClock {
 }
 
 /// The step of the wall clock from which on it is not followed.
-const LARGEST_STEP: Duration = Duration::from_secs(3600);
+pub(crate) const LARGEST_STEP: Duration = Duration::from_secs(3600);
 
 /// A clock that stands still until a test moves it.
 #[cfg(any(test, feature = "conformance"))]
