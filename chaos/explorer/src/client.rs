@@ -64,7 +64,12 @@ impl Client {
 
     /// Calls a tool once, under this key; its task.
     pub(crate) fn call_as(&mut self, key: &str, tool: &str) -> String {
-        let created = self.call_with(key, tool, &json!({}));
+        self.call_about(key, tool, &json!({}))
+    }
+
+    /// The same, with these arguments.
+    pub(crate) fn call_about(&mut self, key: &str, tool: &str, arguments: &Value) -> String {
+        let created = self.call_with(key, tool, arguments);
         let Some(id) = created["result"]["taskId"].as_str() else {
             self.complain(format!("{tool} is no task: {created}"));
             return "none".to_owned();

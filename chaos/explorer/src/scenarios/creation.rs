@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use longhaul::Cx;
-use longhaul::server::ToolError;
+use longhaul::server::{TaskPolicy, ToolError};
 use longhaul::store::Rerun;
-use serde_json::json;
+use longhaul::{Cx, Tool};
+use serde_json::{Value, json};
 
 use super::{effect, resumable, tool};
 use crate::explore::{Often, Scenario, explore};
@@ -62,6 +62,49 @@ fn k01_k02_k03_two_calls_under_two_keys_are_two_tasks() {
         comes_to: r#""text":"done""#,
         or_else: &[],
         effects: &[],
+    };
+    explore(&SCENARIO);
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Place {
+    /// Whether another one stands before it.
+    behind: bool,
+}
+
+/// A tool of which one call runs at once, and none is ever run twice.
+fn narrow(hands: &Hands) -> Vec<Tool> {
+    let (hands, mut policy) = (hands.clone(), TaskPolicy::always());
+    policy.limit = Some(1);
+    let tool = Tool::typed("tool", "A tool with one place", move |cx: Cx, Place { behind }| {
+        let hands = hands.clone();
+        async move {
+            hands.effect(if behind { "behind" } else { "first" }, &cx.effect_key("work")).await;
+            cx.sleep(Duration::from_secs(3)).await;
+            Ok::<_, ToolError>(if behind { "behind is done" } else { "first is done" })
+        }
+    });
+    vec![tool.task(policy)]
+}
+
+#[test]
+fn k03_k08_what_stands_in_line_is_begun_once() {
+    static SCENARIO: Scenario = Scenario {
+        name: "k03_k08 a line",
+        tools: narrow,
+        play: |client| {
+            let first = client.call_about("one", "tool", &json!({"behind": false}));
+            client.pass(Duration::from_secs(1));
+            let behind = client.call_about("two", "tool", &json!({"behind": true}));
+            let said = |end: Value| match &end["result"]["content"][0]["text"] {
+                Value::Null => end["error"]["data"]["reason"].clone(),
+                text => text.clone(),
+            };
+            json!([said(client.end(&first)), said(client.end(&behind))])
+        },
+        comes_to: r#"["first is done","behind is done"]"#,
+        or_else: &[r#"["worker_lost","behind is done"]"#, r#"["first is done","worker_lost"]"#],
+        effects: &[("first", Often::AtMostOnce), ("behind", Often::AtMostOnce)],
     };
     explore(&SCENARIO);
 }
