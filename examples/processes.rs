@@ -1,5 +1,6 @@
-//! Processes of a server, one after the other: the first ends at one operation of its store, and with it all that waits. No
-//! work does anything that lasts between two of them, so that to end it at each is to end it wherever it awaits something.
+//! Processes of a server, one after the other: the first ends at one operation of its store, and with it all that waits. Where
+//! time is stepped no work does anything that lasts between two of them, so that to end it at each is to end it wherever it awaits
+//! something.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
@@ -11,18 +12,28 @@ use longhaul::proto::jsonrpc::{Limits, Message};
 use longhaul::proto::model::RequestMeta;
 use longhaul::server::{Caller, Dispatched, Dispatcher, Exchange, Principal};
 use longhaul_store::wrap::{Fault, Faults, Moment, Wrapped};
-use longhaul_store::{Clock, Memory, Settings, Time};
+use longhaul_store::{Clock, Memory, Settings, SystemClock, Time};
 use serde_json::{Value, json};
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::Instant;
 
 use super::host::REVISIONS;
 
+/// How time passes for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Passing {
+    /// As soon as nothing is left to be done, up to what is waited for next.
+    Stepped,
+    /// As it does: others are waited for, who have their own.
+    Real,
+}
+
 /// Processes on one store.
 pub(crate) struct Processes<F> {
     server: F,
     memory: Memory,
-    clock: Paused,
+    /// Unless time is real.
+    clock: Option<Paused>,
     /// Where the first ends.
     end: Option<(usize, Moment)>,
     running: Option<Process>,
@@ -34,13 +45,21 @@ struct Process {
     runtime: Runtime,
     dispatcher: Dispatcher,
     faults: Faults,
+    /// Between two requests.
+    pause: Duration,
 }
 
 impl<F: Fn() -> Server> Processes<F> {
     /// The first ends at its operation of this number.
-    pub(crate) fn new(server: F, number: usize, moment: Moment) -> Self {
-        let clock = Paused::default();
-        let memory = Memory::with(Settings::default(), Arc::new(clock.clone()));
+    pub(crate) fn new(server: F, number: usize, moment: Moment, passing: Passing) -> Self {
+        let (clock, source): (_, Arc<dyn Clock>) = match passing {
+            Passing::Stepped => {
+                let clock = Paused::default();
+                (Some(clock.clone()), Arc::new(clock))
+            }
+            Passing::Real => (None, Arc::new(SystemClock::new())),
+        };
+        let memory = Memory::with(Settings::default(), source);
         Self { server, memory, clock, end: Some((number, moment)), running: None, has_ended: false }
     }
 
@@ -77,10 +96,10 @@ impl<F: Fn() -> Server> Processes<F> {
             faults.plan(number, moment, Fault::Crash);
         }
         let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+        let runtime = runtime.enable_all().start_paused(self.clock.is_some()).build().unwrap();
         let store = Wrapped::new(self.memory.another_node(), faults.clone());
         let dispatcher = runtime.block_on(async {
-            self.clock.follow();
+            self.clock.iter().for_each(Paused::follow);
             let dispatcher = (self.server)().store(store).dispatcher().unwrap();
             tokio::select! {
                 biased;
@@ -89,7 +108,9 @@ impl<F: Fn() -> Server> Processes<F> {
             }
             dispatcher
         });
-        Process { runtime, dispatcher, faults }
+        // In real time whoever asks often makes many operations at which to end.
+        let pause = Duration::from_millis(if self.clock.is_some() { 20 } else { 200 });
+        Process { runtime, dispatcher, faults, pause }
     }
 }
 
@@ -118,7 +139,7 @@ impl Process {
             (_, out) = answer.await;
         }
         // Time passes between two requests.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(self.pause).await;
         serde_json::from_slice(&out).unwrap()
     }
 }

@@ -1,10 +1,12 @@
 //! Every tool of the examples, entered again wherever it waits: it must ask the same and come to the same. A call in rounds
 //! has each round made twice, and one that changes something is made once at each of two servers that began alike; the server
 //! of a task is killed whenever there is news of it, and ends at each operation of its store. Those of `existing-server`,
-//! `http-job`, `quickstart` and `test-run` are none of ours: commands and jobs are never entered again. `agent-to-agent` and
-//! `code-migration` wait for other processes, whose time cannot be stepped: their own tests kill them.
+//! `http-job`, `quickstart` and `test-run` are none of ours: commands and jobs are never entered again. For `agent-to-agent` and
+//! `code-migration`, which wait for others, time is not stepped.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "use-cases/agent-to-agent/agents.rs"]
+mod agents;
 #[path = "use-cases/approval-chain/approvals.rs"]
 mod approvals;
 #[path = "axum-mount/axum_mount.rs"]
@@ -15,6 +17,8 @@ mod boats;
 mod counter;
 #[expect(dead_code, reason = "nothing is called here only once")]
 mod host;
+#[path = "use-cases/code-migration/migration.rs"]
+mod migration;
 #[path = "protected/notebook.rs"]
 mod notebook;
 #[path = "durable/orders.rs"]
@@ -38,9 +42,11 @@ use std::time::Duration;
 
 use host::{Answer, Host, REVISIONS, nothing};
 use longhaul::Server;
+use longhaul::transport::http::server::{Options, Socket};
+use longhaul_store::Memory;
 use longhaul_store::wrap::Moment;
 use longhaul_test::replay_always;
-use processes::Processes;
+use processes::{Passing, Processes};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -375,13 +381,23 @@ fn end_everywhere(
     answer: Answer,
     is_so: impl Fn(&Value, &Path) + Sync,
 ) {
+    end_everywhere_in(Passing::Stepped, server, call, answer, is_so);
+}
+
+fn end_everywhere_in(
+    passing: Passing,
+    server: fn(&Path) -> Server,
+    call: &Call,
+    answer: Answer,
+    is_so: impl Fn(&Value, &Path) + Sync,
+) {
     let folder = tempfile::tempdir().unwrap();
     let params = json!({"name": call.tool, "arguments": call.arguments});
     let until_none_is_left = |moment| {
         for number in 1.. {
             let place = folder.path().join(format!("{moment} {number}"));
             std::fs::create_dir(&place).unwrap();
-            let mut processes = Processes::new(|| server(&place), number, moment);
+            let mut processes = Processes::new(|| server(&place), number, moment, passing);
             let task = end(&mut processes, &params, answer);
             is_so(&task, &place);
             if !processes.has_ended() {
@@ -493,5 +509,76 @@ fn a_screen_whose_process_ends_wherever_it_waits() {
         let count =
             |of: &str| scores.query_row(&format!("SELECT count({of}) FROM score"), (), |row| row.get(0));
         assert_eq!((count("*"), count("DISTINCT molecule")), (Ok(3), Ok(3)), "each is scored once");
+    });
+}
+
+/// The traveller's server, and that of the hotel in its folder, which does not end with it.
+fn traveller(place: &Path) -> Server {
+    let hotel = place.join("hotel");
+    if !hotel.exists() {
+        std::fs::create_dir(&hotel).unwrap();
+        std::fs::write(hotel.join("open"), "").unwrap();
+        let server = agents::hotel(&hotel).store(Memory::new());
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        // It is there as long as the test.
+        std::thread::spawn(move || {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            runtime.enable_all().build().unwrap().block_on(async {
+                let socket = Socket::bind(hotel.join("mcp")).await.unwrap();
+                ready.send(()).unwrap();
+                server.serve_http(socket, Options::default()).await
+            })
+        });
+        is_ready.recv().unwrap();
+    }
+    agents::traveller(place)
+}
+
+#[test]
+fn a_journey_whose_process_ends_wherever_it_waits() {
+    let journey = call("travel", json!({"city": "Oslo", "nights": 3}), 0, "to Oslo: a room for 3 nights");
+    end_everywhere_in(Passing::Real, traveller, &journey, nothing, |task, place| {
+        assert_eq!(task["result"]["content"][0]["text"], journey.says, "{task}");
+        assert_eq!(lines(&place.join("hotel/bookings")), ["Oslo, 3 nights"], "one room");
+    });
+}
+
+fn git(repository: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=test", "-c", "user.email=test@localhost"]);
+    let output = command.args(arguments).current_dir(repository).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The server of a repository, which is made for the first process.
+fn migration(place: &Path) -> Server {
+    let repository = place.join("repository");
+    if repository.exists() {
+        // What the process before has begun goes on without it, for as long as it takes.
+        std::thread::sleep(Duration::from_millis(200));
+    } else {
+        std::fs::create_dir(&repository).unwrap();
+        for (name, text) in [("a.rs", "old"), ("b.rs", "old, older"), ("c.rs", "other"), ("check", "true")] {
+            std::fs::write(repository.join(name), text).unwrap();
+        }
+        for arguments in [&["init", "-q"][..], &["add", "."], &["commit", "-q", "-m", "Begin"]] {
+            git(&repository, arguments);
+        }
+    }
+    migration::server(place)
+}
+
+#[test]
+fn a_migration_whose_process_ends_wherever_it_waits() {
+    let rename = call("rename", json!({"from": "old", "to": "new"}), 0, "2 files changed in ");
+    end_everywhere_in(Passing::Real, migration, &rename, nothing, |task, place| {
+        let said = task["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(said.starts_with(rename.says), "{task}");
+        let repository = place.join("repository");
+        assert_eq!(git(&repository, &["rev-list", "--count", "HEAD"]).trim(), "2", "one commit");
+        assert_eq!(git(&repository, &["status", "--porcelain"]), "", "and nothing besides");
+        let text = |name| std::fs::read_to_string(repository.join(name)).unwrap();
+        assert_eq!(["a.rs", "b.rs", "c.rs"].map(text), ["new", "new, newer", "other"]);
     });
 }
