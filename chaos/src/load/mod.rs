@@ -31,7 +31,7 @@ use crate::mcp::{Address, Client, Era};
 use crate::place::Place;
 use crate::processes;
 use crate::server::Server;
-use caller::Caller;
+use caller::{Call, Caller};
 use effects::{Effects, Stop};
 use longhaul_test::Random;
 use order::{COMMAND, Order};
@@ -300,6 +300,16 @@ fn look_at_all(world: &World, sight: &mut Sight, client: &Client) -> Vec<String>
     open.map(|made| format!("{} ({}) has not ended", made.order.key, made.id)).collect()
 }
 
+/// The tasks that were shown to have ended in more than one way.
+fn shown_otherwise(calls: &[&Call], sights: &[&Sight]) -> Vec<String> {
+    let each = calls.iter().flat_map(|call| Era::BOTH.map(|era| (call, era)));
+    let ends = each.map(|(call, era)| {
+        (call, sights.iter().filter_map(|sight| sight.end(era, &call.id)).collect::<BTreeSet<_>>())
+    });
+    let otherwise = ends.filter(|(_, ends)| ends.len() > 1);
+    otherwise.map(|(call, ends)| format!("{}: it was shown as {ends:?}", call.order.key)).collect()
+}
+
 fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
     let Found { callers, mut observers, watched, mut servers } = found;
     let plan = world.plan;
@@ -322,18 +332,13 @@ fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
     drop((server, servers));
     broken.extend(processes::expect_none(place, None, PATIENCE).err().map(|left| left.to_string()));
     let calls: Vec<_> = callers.iter().flat_map(|caller| &caller.done).collect();
-    for (call, era) in calls.iter().flat_map(|call| Era::BOTH.map(|era| (call, era))) {
-        let sights = callers.iter().map(|caller| &caller.sight).chain(&observers);
-        let ends: BTreeSet<&str> = sights.filter_map(|sight| sight.end(era, &call.id)).collect();
-        if ends.len() > 1 {
-            broken.push(format!("{}: it was shown as {ends:?}", call.order.key));
-        }
-    }
+    let sights: Vec<&Sight> = callers.iter().map(|caller| &caller.sight).chain(&observers).collect();
+    broken.extend(shown_otherwise(&calls, &sights));
     let mut told: Vec<String> = Vec::new();
     let stops = world.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let stopped = stops.len();
     let (mut looks, mut waits, mut changes) = (0, 0, 0);
-    for sight in callers.iter().map(|caller| &caller.sight).chain(&observers) {
+    for sight in sights {
         looks += sight.looks;
         waits += sight.waits;
         changes += sight.changes;

@@ -9,7 +9,6 @@ mod hasty;
 mod link;
 mod stranger;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::process::Command;
@@ -28,7 +27,7 @@ use super::sight::Sight;
 use super::verdict::Verdict;
 use super::waits;
 use super::watch::{self, Watched};
-use super::{CALLERS, MOST, OBSERVERS, PATIENCE, World, look_at_all, node, observe, store};
+use super::{CALLERS, MOST, OBSERVERS, PATIENCE, World, look_at_all, node, observe, shown_otherwise, store};
 use crate::mcp::{Address, Era};
 use crate::place::Place;
 use crate::processes;
@@ -244,16 +243,11 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
     broken.extend(processes::expect_none(place, None, PATIENCE).err().map(|left| left.to_string()));
     let (quick, calls_rows) = rest.rows.into_iter().partition(|row| &*row.tool == QUICK);
     rest.rows = calls_rows;
-    for (call, era) in calls.iter().flat_map(|call| Era::BOTH.map(|era| (call, era))) {
-        let sights = callers.iter().map(|caller| &caller.sight).chain(&observers);
-        let ends: BTreeSet<&str> = sights.filter_map(|sight| sight.end(era, &call.id)).collect();
-        if ends.len() > 1 {
-            broken.push(format!("{}: it was shown as {ends:?}", call.order.key));
-        }
-    }
+    let sights: Vec<&Sight> = callers.iter().map(|caller| &caller.sight).chain(&observers).collect();
+    broken.extend(shown_otherwise(&calls, &sights));
     let stops = world.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let (mut looks, mut waits, mut changes) = (0, 0, 0);
-    for sight in callers.iter().map(|caller| &caller.sight).chain(&observers) {
+    for sight in sights {
         looks += sight.looks;
         waits += sight.waits;
         changes += sight.changes;
