@@ -4,6 +4,7 @@ use longhaul::proto::model::{Field, FieldKind, FieldOption, FieldValue, TextForm
 use serde_json::{Number, Value};
 
 use crate::near::nearest;
+use crate::shell;
 use crate::term::clean;
 
 /// Reads what was typed as a value of the field.
@@ -197,14 +198,19 @@ pub(super) fn usage(name: &str, field: &Field, is_required: bool) -> String {
         FieldKind::Choice { options } => values(&options),
         FieldKind::Choices { options, .. } => format!("{},…", values(&options)),
     };
-    let usage = clean::line(&format!("{name}={value}"), 200);
+    // Who asks has chosen these words, and somebody pastes them.
+    let usage = format!("{}={value}", pasted(name));
     if is_required && field.default().is_none() { usage } else { format!("[{usage}]") }
 }
 
 fn values(options: &[FieldOption<'_>]) -> String {
-    let values: Vec<&str> = options.iter().take(SHOWN).map(|option| option.value).collect();
+    let values: Vec<String> = options.iter().take(SHOWN).map(|option| pasted(option.value)).collect();
     let more = if options.len() > SHOWN { "|…" } else { "" };
     format!("{}{more}", values.join("|"))
+}
+
+fn pasted(word: &str) -> String {
+    shell::word(&clean::line(word, 200)).into_owned()
 }
 
 #[cfg(test)]

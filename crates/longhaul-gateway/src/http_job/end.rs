@@ -8,7 +8,7 @@ use longhaul::store::{Scope, StoreError, TaskId, TaskStore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::client::Http;
+use super::client::{Http, Trouble};
 use super::job::JobOverHttp;
 use super::jobs::Jobs;
 use super::ledger::{Handle, Kept, Ledger};
@@ -138,9 +138,7 @@ impl Ending {
             404 | 410 => Ok(()),
             409 => self.has_ended(handle).await,
             _ if answer.status.is_success() => Ok(()),
-            401 | 403 | 408 | 425 | 429 | 500.. => {
-                Err(NotEnded::Api(format!("it answered {}", answer.status)))
-            }
+            status if is_for_now(status) => Err(NotEnded::Api(format!("it answered {status}"))),
             status => {
                 tracing::warn!(task = %key, job = job.name, id, status, "a job refuses to be cancelled and may run on");
                 Ok(())
@@ -157,8 +155,17 @@ impl Ending {
             Err(error) => return refused(format!("cannot be asked how the job stands: {error}")),
         };
         let answer = self.http.send(&request, None, job.request_timeout, job.max_answer).await;
-        let answer = answer.map_err(|error| NotEnded::Api(format!("a 409, and then: {error}")))?;
+        let answer = match answer {
+            // Which it will be the next time, too.
+            Err(error @ Trouble::TooLong(_)) => {
+                return refused(format!("says how the job stands, but {error}"));
+            }
+            answer => answer.map_err(|error| NotEnded::Api(format!("a 409, and then: {error}")))?,
+        };
         let status = answer.status.as_u16();
+        if is_for_now(status) {
+            return Err(NotEnded::Api(format!("a 409, and then it answered {status}")));
+        }
         match answer.json().ok().and_then(|status| outcome::state(job, &status)) {
             _ if matches!(status, 404 | 410) => Ok(()),
             Some(state) if answer.status.is_success() => match job.meaning(&state) {
@@ -255,6 +262,11 @@ async fn tool_of<'j>(
 ) -> Result<Option<&'j Arc<JobOverHttp>>, StoreError> {
     let record = store.get(Scope::Operator, key).await?;
     Ok(record.and_then(|record| jobs.iter().find(|job| job.job().name == *record.tool)))
+}
+
+/// Whether a status says nothing of the job, and another may be answered later.
+fn is_for_now(status: u16) -> bool {
+    matches!(status, 401 | 403 | 408 | 425 | 429 | 500..)
 }
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

@@ -227,7 +227,7 @@ impl Ledger {
                 return Ok(false);
             }
             let nth = match &known.called {
-                Some(called) if said.status.is_none() && at.saturating_sub(called.at) < A_MOMENT => {
+                Some(called) if said.status.is_none() && at.abs_diff(called.at) < A_MOMENT => {
                     return Ok(true);
                 }
                 Some(called) => called.nth.wrapping_add(1),

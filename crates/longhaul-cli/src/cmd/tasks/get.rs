@@ -11,7 +11,6 @@ use super::watch::asked_of;
 use crate::ask::Question;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::shell;
 use crate::term::{Manner, clean, is_terminal, note, print};
 
 /// Show where a task stands, and what it asks.
@@ -51,7 +50,7 @@ fn show(record: &Record, local: &Local) -> Outcome<()> {
     let (id, status) = (&record.id, shown.status.replace('_', " "));
     print(format!("{id}  {tool}  {status}  {}", now(record, WHOLE)).trim_end())?;
     let asked = asked_of(record);
-    if !record.questions.is_empty() {
+    if !asked.is_empty() {
         let who = "its caller, or whoever uses this store";
         show_asked(&asked, who, &local.command("answer", id.as_str()))?;
     }
@@ -118,8 +117,7 @@ fn show_asked(asked: &[Question], who: &str, command: &str) -> Outcome<()> {
     for question in asked {
         put("asks", &question.whole())?;
         let key = question.key.as_deref().filter(|_| asked.len() > 1);
-        let key = key.map(|key| format!(" {}", shell::word(&clean::line(key, 128)))).unwrap_or_default();
-        put("answer with", &format!("{command}{key}{}", question.usage()))?;
+        put("answer with", &format!("{command}{}", question.answered_by(key)))?;
     }
     if asked.is_empty() {
         put("answer with", command)?;

@@ -137,9 +137,10 @@ pub(super) async fn watch(
             show.task(&task.id, task.status, task.status_message.as_deref());
             last = seen;
         }
-        let asks = record.questions.first().map(|question| question.key.clone());
+        let question = asked_of(&record).into_iter().next();
+        let asks = question.as_ref().and_then(|question| question.key.clone());
         if asks != asked {
-            if let Some(question) = asked_of(&record).first() {
+            if let Some(question) = &question {
                 let answer = local.command("answer", id.as_str()) + &question.usage();
                 match at_question {
                     Asked::Leaves => return Err(question.failure(id.as_str(), answer)),
