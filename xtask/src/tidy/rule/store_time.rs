@@ -52,10 +52,11 @@ pub(super) fn check(repository: &Repository) -> Report {
 fn check_but(repository: &Repository, exceptions: &[Exception]) -> Report {
     let fix = "take the store's time (`TaskStore::now`); or, if it is no time of a task, name it in the rule";
     let mut report = Report::default();
-    let mut needed = Vec::new();
+    let (mut needed, mut is_anything_there) = (Vec::new(), false);
     for file in repository.tree.rust() {
         let is_there = WHERE.iter().any(|folder| file.path.starts_with(folder));
         let Some(source) = file.tokens().filter(|_| is_there && !file.is_test) else { continue };
+        is_anything_there = true;
         let mut found = Vec::new();
         for (line, what) in scan(source, CLOCKS) {
             let allowed = exceptions
@@ -70,7 +71,8 @@ fn check_but(repository: &Repository, exceptions: &[Exception]) -> Report {
         }
         report.examined(found);
     }
-    for (path, clocks, _) in exceptions {
+    // Of a tree without a gateway nothing is asked.
+    for (path, clocks, _) in exceptions.iter().filter(|_| is_anything_there) {
         let stale = clocks.iter().filter(|clock| !needed.contains(&(*path, **clock)));
         report.examined(stale.map(|clock| {
             Finding::new(*path, 1, format!("it no longer uses {clock}"), "take that out of the rule")
