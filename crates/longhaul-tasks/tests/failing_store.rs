@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test steps the runtime's paused clock")]
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -200,6 +200,30 @@ async fn a_row_that_was_written_without_a_word_is_found() {
 }
 
 /// Such a row says that whoever claims it begins it.
+#[tokio::test(start_paused = true)]
+async fn what_stood_in_line_does_not_begin_where_it_will_never_be_known_whether_there_is_a_row() {
+    let store = Failing::new(Limits::default());
+    let (node, worker) =
+        (Arc::clone(&store) as Arc<dyn TaskStore>, Worker::new("future").with_limit(Some(1)));
+    let engine = Engine::new(node, Arc::new(Tokio::new()), Pace::default(), [worker]);
+    let first = engine.call(call(10));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    // The row is there, whoever serves the store now may begin what it says, and this process never hears of it.
+    store.fail(Operation::Create, backend(), true);
+    store.fail(Operation::Create, StoreError::Closed, false);
+    let mut second = call(0);
+    let begun = Arc::new(AtomicBool::new(false));
+    let begins = Arc::clone(&begun);
+    second.work = Work::Future(Box::pin(async move {
+        begins.store(true, Ordering::SeqCst);
+        success()
+    }));
+    let second = outcome(engine.call(second).await);
+    assert!(matches!(second, Outcome::Lost { .. }), "{second:?}");
+    assert!(!begun.load(Ordering::SeqCst));
+    assert_eq!(outcome(first.await), success());
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_stood_in_line_begins_once_it_is_known_whether_there_is_a_row() {
     let store = Failing::new(Limits::default());

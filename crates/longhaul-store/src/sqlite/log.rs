@@ -140,18 +140,27 @@ pub(super) fn salts(log: &File) -> io::Result<[u8; 8]> {
 
 /// Whether nothing follows on this end of the log: it is in the same round still, and what lies behind the end, if anything
 /// does, is of an earlier one. Who commits writes to the log first.
-pub(super) fn ends_at(log: &File, end: Flushed) -> io::Result<bool> {
-    let mut header = [0; HEADER];
-    read_at(log, &mut header, 0)?;
-    if header[SALTS] != end.salts {
-        return Ok(false);
-    }
-    let frame = FRAME_HEADER as u64 + u64::from(word(&header, PAGE_SIZE));
+pub(super) fn ends_at(log: &File, page: u32, end: Flushed) -> io::Result<bool> {
+    let frame = FRAME_HEADER as u64 + u64::from(page);
     let mut behind = [0; FRAME_HEADER];
     match read_at(log, &mut behind, HEADER as u64 + end.frames * frame) {
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(true),
-        read => read.map(|()| behind[8..16] != end.salts),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
+        read => {
+            read?;
+            if behind[8..16] == end.salts {
+                return Ok(false);
+            }
+        }
     }
+    // Looked at last: no round comes again, so what lay there lay there in this one.
+    Ok(salts(log)? == end.salts)
+}
+
+/// How large a page is, which a log says in its header and which stays so.
+pub(super) fn page(log: &File) -> io::Result<u32> {
+    let mut header = [0; HEADER];
+    read_at(log, &mut header, 0)?;
+    Ok(word(&header, PAGE_SIZE))
 }
 
 /// What the next frame is held against.
@@ -281,7 +290,7 @@ mod tests {
             file.set_len(0).unwrap();
             io::Seek::rewind(&mut file).unwrap();
             io::Write::write_all(&mut file, bytes).unwrap();
-            ends_at(&file, Flushed { salts: [round; 8], frames }).ok()
+            ends_at(&file, PAGE as u32, Flushed { salts: [round; 8], frames }).ok()
         };
         let (old, new) = (log(1, &[true; 3]), log(2, &[true]));
         assert_eq!(

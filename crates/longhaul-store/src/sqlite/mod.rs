@@ -353,7 +353,6 @@ impl TaskStore for Sqlite {
                 match self.write_with(&SWEEP, move |tx| operation::sweep(tx, limit)).await {
                     // What met it is left alone by now.
                     Err(error @ StoreError::Corrupt { .. }) => {
-                        tracing::error!(%error, "what is past its time is left alone for a while");
                         failure = Some(error);
                     }
                     Ok(swept) if swept.total() == 0 => return failure.map_or(Ok(swept), Err),

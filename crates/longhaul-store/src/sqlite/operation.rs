@@ -255,6 +255,8 @@ pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> 
         let Some((place, id, owner)) = found else { continue };
         if let Err(error) = sweep_one(tx, place, id, &owner, &mut swept) {
             if matches!(error, StoreError::Corrupt { .. }) {
+                // Its group is done again, without it: nobody hears of it then.
+                tracing::error!(ord, %error, "a task is damaged, and is left alone for a while");
                 tx.site.aside.put(ord, tx.now());
             }
             return Err(error);

@@ -8,7 +8,7 @@
 //!
 //! So what is said of a task was so at a moment after it was asked for, as with a read of the file. What writes to the file
 //! without taking [turns](super::writer_lock) is seen as well, unless it does so in the microseconds in which a commit of this process is
-//! being counted.
+//! being counted: then a task that it has changed is read as it was until somebody else commits.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -28,7 +28,7 @@ use super::{
     log,
     writer_lock::beside,
 };
-use crate::{Outcome, Record, StoreError, TaskId};
+use crate::{Outcome, Record, Spell, StoreError, TaskId};
 
 /// SQLite's log of one file, and what was read of that lately.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub(super) struct Recent {
     path: PathBuf,
     /// The log, once there was something in it. SQLite has no locks on it, which closing it would drop.
     log: OnceLock<File>,
+    /// How large a page of it is, in bytes.
+    page: OnceLock<u32>,
     kept: Mutex<Kept>,
 }
 
@@ -60,7 +62,12 @@ type Tasks = HashMap<TaskId, Arc<Record>, RandomState>;
 impl Recent {
     /// For this file of tasks.
     pub(super) fn new(file: &Path) -> Self {
-        Self { path: beside(file, "-wal"), log: OnceLock::new(), kept: Mutex::default() }
+        Self {
+            path: beside(file, "-wal"),
+            log: OnceLock::new(),
+            page: OnceLock::new(),
+            kept: Mutex::default(),
+        }
     }
 
     /// A task as it is, if it was read and nothing of it can have changed since.
@@ -150,7 +157,18 @@ impl Recent {
 
     /// Whether the log ends there; `false` also where it cannot be read, which is said by whoever must read it.
     fn is_last(&self, end: Flushed) -> bool {
-        self.log().and_then(|log| log::ends_at(log, end)).unwrap_or(false)
+        let ends = || {
+            let log = self.log()?;
+            let page = match self.page.get() {
+                Some(page) => *page,
+                None => {
+                    let page = log::page(log)?;
+                    *self.page.get_or_init(|| page)
+                }
+            };
+            log::ends_at(log, page, end)
+        };
+        ends().unwrap_or(false)
     }
 
     /// The log, which is there for as long as a connection is.
@@ -226,8 +244,16 @@ impl Kept {
 fn takes(record: &Record) -> usize {
     let texts = [&record.arguments, &record.caller].map(|json| json.as_str().len());
     let asked: usize = record.questions.iter().map(|question| question.request.as_str().len()).sum();
-    size_of::<Record>() + texts.iter().sum::<usize>() + asked + record.outcome().map_or(0, Outcome::len)
+    let said = record.progress.as_ref().and_then(|progress| progress.message.as_ref());
+    let words = [record.status_message.as_ref(), said, record.cancelling.as_ref()];
+    let words: usize = words.into_iter().flatten().map(|words| words.len()).sum();
+    let spells = record.spells.len() * size_of::<Spell>();
+    let came_to = record.outcome().map_or(0, Outcome::len);
+    SMALLEST + texts.iter().sum::<usize>() + asked + words + spells + came_to
 }
+
+/// What every task takes: itself, and its names.
+const SMALLEST: usize = size_of::<Record>() + 512;
 
 /// How much is kept, in bytes.
 const ROOM: usize = 4 << 20;
@@ -377,7 +403,7 @@ mod tests {
         let ids: Vec<TaskId> = (0..100).map(|n| TaskId::new(format!("t{n}")).unwrap()).collect();
         for id in &ids {
             let mut new = task(id.as_str());
-            new.arguments = text(LARGEST - size_of::<Record>() - 1024);
+            new.arguments = text(LARGEST - SMALLEST - 1024);
             store.create(new).await.unwrap();
             get(&store, id).await.unwrap();
         }

@@ -151,17 +151,27 @@ pub struct Refusal {
     pub again: bool,
     /// The caller must call otherwise, and this is the name by which programs know why.
     pub reason: Option<&'static str>,
+    /// There may be a row all the same.
+    pub(crate) unsure: bool,
 }
 
 impl Refusal {
     /// A refusal.
     pub fn new(message: impl Into<Arc<str>>, overloaded: bool) -> Self {
-        Self { message: message.into(), overloaded, lasting: false, again: false, reason: None }
+        Self {
+            message: message.into(),
+            overloaded,
+            lasting: false,
+            again: false,
+            reason: None,
+            unsure: false,
+        }
     }
 
-    /// Whether nothing was written for certain. Else there may be a row all the same.
-    pub(crate) fn is_certain(&self) -> bool {
-        self.overloaded || self.lasting
+    /// The same, of a call of which there may be a row all the same.
+    pub(crate) fn unsure(mut self, unsure: bool) -> Self {
+        self.unsure = unsure;
+        self
     }
 
     /// The same, for good.

@@ -23,7 +23,9 @@ where
 {
     Box::pin(async move {
         // A row that nobody knows of would have it begun by others as well.
-        keeper.know_row().await;
+        if !keeper.know_row().await {
+            return Outcome::lost("it cannot be told whether another node has begun its work");
+        }
         let begins = Step::new(BEGUN, Fingerprint::new([0; Fingerprint::LEN]), StepState::Begun);
         if let Err(error) = keeper.record(begins).await {
             return Outcome::lost(format!("it could not be recorded that its work begins: {error}"));

@@ -65,6 +65,8 @@ struct Seat {
 #[derive(Default)]
 struct State {
     standing: Standing,
+    /// There was a try to write the row of which nobody knows whether it has.
+    unsure: bool,
     steps: Vec<Step>,
     by_key: HashMap<Arc<str>, usize>,
     /// Bytes that they take, as the limits count them.
@@ -174,8 +176,14 @@ impl Keeper {
     pub(super) fn resume(steps: Vec<Step>, record: &Record, now: Time) -> Self {
         let (version, epoch) = (record.version.clone(), record.epoch);
         let entered_again = record.rerun != Rerun::Never;
-        // One that was claimed as it was created has no spell of work written down.
-        let before = now.since(record.spells.first().map_or(record.created_at, |first| first.from));
+        let before = match record.rerun {
+            // One that was claimed as it was created has no spell of work written down.
+            Rerun::Resumable | Rerun::Restart => {
+                now.since(record.spells.first().map_or(record.created_at, |first| first.from))
+            }
+            // Work that is never run twice begins now, however long it has stood in line.
+            _ => Duration::ZERO,
+        };
         let this = Self(Arc::new(Shared { before, entered_again, version, ..Shared::default() }));
         let mut state = this.lock();
         steps.into_iter().for_each(|step| state.put(step));
@@ -206,7 +214,10 @@ impl Keeper {
 
     /// The row could not be written; for good, if the refusal says so.
     pub(super) fn commit_failed(&self, refusal: &Refusal) {
-        self.change(|state| state.standing = Standing::Refused(refusal.clone()));
+        self.change(|state| {
+            state.unsure |= refusal.unsure;
+            state.standing = Standing::Refused(refusal.clone());
+        });
     }
 
     /// The row is held at `epoch`.

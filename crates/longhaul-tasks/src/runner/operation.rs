@@ -115,7 +115,9 @@ pub(super) fn commit(inner: Arc<Inner>, task: NewTask, is_begun: bool) -> Operat
             StoreError::Unreachable { .. } => UNREACHABLE.to_owned(),
             error => error.to_string(),
         };
-        let refusal = Refusal::new(words, overloaded);
+        // Anything else may have befallen the answer alone, of this try or of one before.
+        let is_unwritten = overloaded || matches!(error, StoreError::TooLarge { .. });
+        let refusal = Refusal::new(words, overloaded).unsure(!is_unwritten);
         Done::Event(Event::CommitFailed(match &error {
             error if is_final(error) => refusal.lasting(),
             error if error.is_retryable() && has_key => refusal.again(),
@@ -221,8 +223,15 @@ pub(super) fn put_aside(inner: Arc<Inner>, id: TaskId, epoch: Epoch, batch: Batc
 }
 
 /// Gives the task back, for another node to go on with: nothing is charged for it.
-pub(super) fn give_back(inner: Arc<Inner>, id: TaskId, epoch: Epoch) -> Operation {
+/// `spared`: the attempt that is not charged for the work [yet](super::begin::spare), which the release would take back once more.
+pub(super) fn give_back(inner: Arc<Inner>, id: TaskId, epoch: Epoch, spared: Option<u32>) -> Operation {
     Box::pin(async move {
+        if let Some(attempt) = spared
+            && let Err(error) = inner.store.write(&id, epoch, Batch::new().with_attempt(attempt)).await
+        {
+            inner.counts.refused(&error);
+            tracing::warn!(task = %id, %error, attempt, "an attempt at a task could not be charged");
+        }
         match inner.store.release(&id, epoch).await {
             Ok(_) => Done::Parked,
             Err(error) => {

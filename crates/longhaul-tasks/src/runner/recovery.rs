@@ -106,7 +106,7 @@ pub(super) fn take_up(inner: &Arc<Inner>, record: Record) {
         let (id, epoch) = (record.id, record.epoch);
         let inner = Arc::clone(inner);
         return Arc::clone(&inner.environment).spawn(Box::pin(async move {
-            give_back(inner, id, epoch).await;
+            give_back(inner, id, epoch, None).await;
         }));
     }
     inner.counts.takeovers.add(usize::from(!record.is_terminal() && record.attempt > 1));
@@ -202,9 +202,8 @@ pub(super) async fn read_steps(listed: &Listed, record: &Record) -> Option<Vec<S
     };
     tracing::warn!(task = %id, %error, "the steps of a task could not be read yet");
     inner.environment.sleep(inner.pace.retry_work).await;
-    if let Err(error) = inner.store.release(id, record.epoch).await {
-        tracing::warn!(task = %id, %error, "it could not be given back either");
-    }
+    let spared = begin::losses(record).map(|_| record.attempt);
+    give_back(Arc::clone(inner), id.clone(), record.epoch, spared).await;
     None
 }
 

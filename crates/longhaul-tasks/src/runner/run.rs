@@ -527,6 +527,10 @@ impl Run {
         self.epoch = record.epoch;
         self.record = Some(record);
         self.watch_for_idleness();
+        if *self.listed.inner.draining.borrow() {
+            // It was told when there was nothing yet to give back.
+            self.leave_soon();
+        }
     }
 
     /// The record was read again: is it still ours, and has it ended?

@@ -41,7 +41,7 @@ pub(super) async fn undo(listed: Listed, record: Record) {
             () = &mut leaving => {
                 listed.leave();
                 let (inner, id) = (Arc::clone(&listed.inner), listed.id.clone());
-                return drop(give_back(inner, id, keeper.epoch().unwrap_or_default()).await);
+                return drop(give_back(inner, id, keeper.epoch().unwrap_or_default(), None).await);
             }
             () = &mut work => break,
         }

@@ -21,6 +21,8 @@ use super::rig::{InOneThread, ann, json, now, success, task};
 struct Narrow {
     begun: Arc<Mutex<HashMap<TaskId, usize>>>,
     news: Arc<Notify>,
+    /// How long the work has gone on before, as it was entered last.
+    before: Arc<Mutex<Duration>>,
     /// The work ends, and does not run for ever.
     ends: bool,
 }
@@ -76,9 +78,10 @@ impl Entry for Narrow {
         &self,
         record: &Record,
         _: Option<&RawValue>,
-        _: Keeper,
+        keeper: Keeper,
         _: Reporter,
     ) -> BoxFuture<'static, Outcome> {
+        *self.before.lock().unwrap() = keeper.worked_before();
         self.work(record.id.clone())
     }
 }
@@ -110,6 +113,7 @@ fn what_is_never_run_twice_and_stood_in_line_is_begun_by_the_next_process() {
             ended
         });
         assert_eq!((ended.outcome(), narrow.begun(&second)), (Some(&success()), 1), "{caller:?}");
+        assert_eq!(*narrow.before.lock().unwrap(), Duration::ZERO, "it stood in line, and begins now");
         let lost = found(&store, &first);
         assert!(matches!(lost.outcome(), Some(Outcome::Lost { .. })), "{lost:?}");
         assert_eq!(narrow.begun(&first), 1);
@@ -148,6 +152,28 @@ fn what_is_never_run_twice_and_stands_in_line_is_given_back_by_a_node_that_stops
     assert_eq!(back.attempt, 0);
     narrow.ending().in_process(&store, async |engine| engine.ended(Scope::Operator, &second).await.unwrap());
     assert_eq!((found(&store, &second).outcome(), narrow.begun(&second)), (Some(&success()), 1));
+}
+
+/// Whoever waits for it is handed over as the node stops: only then it has a row.
+#[test]
+fn what_stands_in_line_without_a_row_is_given_back_once_it_has_one() {
+    for rerun in [Rerun::Never, Rerun::Resumable] {
+        let (store, narrow) = (Memory::new(), Narrow::default());
+        let second = narrow.in_process(&store, async |engine| {
+            let first = engine.call(narrow.call(Caller::AsksForTask, rerun));
+            let mut second = narrow.call(Caller::TakesTask, rerun);
+            second.after = Some(Duration::from_secs(600));
+            let second = engine.call(second);
+            drop(first.await);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            engine.drain(Duration::from_secs(5)).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            task(second.await)
+        });
+        let back = found(&store, &second);
+        assert!(matches!(back.phase, Phase::Queued { .. }), "{rerun:?}: {back:?}");
+        assert_eq!(narrow.begun(&second), 0);
+    }
 }
 
 /// However many processes end while it stands in line.

@@ -474,7 +474,8 @@ impl Cx {
     }
 
     /// How long ago the work of the task was first begun when it was entered this time, whatever it waited for since: by the
-    /// store's time, so that it does not matter on which node. Nothing if it was not begun before. Whoever bounds how long a
+    /// store's time, so that it does not matter on which node. Nothing if it was not begun before; of work that
+    /// may be entered again what it stood in line for a place counts, too. Whoever bounds how long a
     /// call may take in all takes this from it.
     pub fn worked_before(&self) -> Duration {
         self.keeper().map_or(Duration::ZERO, Keeper::worked_before)

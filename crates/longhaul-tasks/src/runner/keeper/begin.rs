@@ -6,16 +6,21 @@ use super::{Keeper, Standing, StepError};
 use crate::runner::pause::Pauses;
 
 impl Keeper {
-    /// Waits until it is known whether there is a row: one that could not be written may be there all the same.
-    pub(in crate::runner) async fn know_row(&self) {
-        let Some(seat) = self.0.seat.get() else { return };
+    /// Waits until it is known whether there is a row: one that could not be written may be there all the same. `false` where
+    /// that will never be known: whoever can reach the store may have begun what it says.
+    pub(in crate::runner) async fn know_row(&self) -> bool {
+        let Some(seat) = self.0.seat.get() else { return true };
         let mut pauses = Pauses::of_store();
         loop {
             let news = self.0.news.notified();
-            let is_refused = match &self.lock().standing {
-                Standing::Writing => false,
-                Standing::Refused(refusal) if !refusal.is_certain() => true,
-                _ => return,
+            let is_refused = {
+                let state = self.lock();
+                match &state.standing {
+                    Standing::Writing => false,
+                    Standing::Refused(refusal) if refusal.lasting => return !state.unsure,
+                    Standing::Refused(_) if state.unsure => true,
+                    _ => return true,
+                }
             };
             if !is_refused {
                 news.await;

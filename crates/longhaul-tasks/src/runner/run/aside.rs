@@ -7,6 +7,7 @@ use longhaul_store::{Park, Record, Rerun};
 
 use super::{Done, Run};
 use crate::job::JobRun;
+use crate::runner::begin;
 use crate::runner::join::Lead;
 use crate::runner::keeper::Keeper;
 use crate::runner::operation::{give_back, look, put_aside};
@@ -110,7 +111,9 @@ impl Run {
         }
         let (inner, id) = (Arc::clone(&self.listed.inner), self.listed.id.clone());
         self.listed.leave();
-        self.operation = Some(give_back(inner, id, self.epoch));
+        let has_not_begun = self.record.as_ref().filter(|_| self.unstarted.is_some());
+        let spared = has_not_begun.and_then(|record| begin::losses(record).map(|_| record.attempt));
+        self.operation = Some(give_back(inner, id, self.epoch, spared));
     }
 
     /// Looks out for what the work lets go of, and for work that does nothing but wait, where it can be entered again. The same
