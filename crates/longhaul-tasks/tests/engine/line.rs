@@ -107,6 +107,8 @@ fn what_is_never_run_twice_and_stood_in_line_is_begun_by_the_next_process() {
     for caller in [Caller::AsksForTask, Caller::TakesTask] {
         let (store, narrow) = (Memory::new(), Narrow::default());
         let [first, second] = two_calls(&narrow, &store, caller);
+        // Of the store's time, which nobody holds.
+        std::thread::sleep(Duration::from_millis(20));
         let ended = narrow.ending().in_process(&store, async |engine| {
             let ended = engine.ended(Scope::Operator, &second).await.unwrap().unwrap();
             tokio::time::sleep(Duration::from_secs(60)).await;
