@@ -146,11 +146,15 @@ fn never(id: &str) -> String {
     never
 }
 
+/// What is said where the store cannot be read, by whoever says nothing of when to try again.
+const AWAY: &str = "the task store could not be used";
+
 /// What was answered, but for the name that was asked for; nothing if nobody knows, or whoever asks has to wait.
 fn told(reply: Reply, id: &str) -> Option<String> {
     let told = match reply {
         Reply::Silence => return None,
-        Reply::Error(raw) if raw.get().contains("retryAfterMs") => return None,
+        // The store was away as that was asked, and is there again as the other is.
+        Reply::Error(raw) if raw.get().contains("retryAfterMs") || raw.get().contains(AWAY) => return None,
         Reply::Error(raw) => format!("error {}", raw.get()),
         Reply::Result(raw) => format!("result {}", raw.get()),
     };
