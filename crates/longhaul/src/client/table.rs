@@ -608,8 +608,9 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::AcqRel);
+        // Before whoever looks at its clock meanwhile could find that nothing is asked, and little time left.
         self.0.wait_anew();
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
