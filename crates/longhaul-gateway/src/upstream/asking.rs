@@ -144,7 +144,10 @@ impl Callers {
             answer = caller.cx.ask(question.clone()) => match answer {
                 Ok(answer) => Ok(answer),
                 Err(AskError::Refused(error)) => Err(error),
-                Err(AskError::Gone) => unanswered(&question),
+                Err(AskError::Gone) => {
+                    caller.be_lost();
+                    unanswered(&question)
+                }
                 Err(error) => Err(ErrorObject::internal(error.to_string())),
             },
         }

@@ -7,12 +7,13 @@ use longhaul::client::{Client, Error, Options, Target};
 use longhaul::proto::dialect::Dialect;
 use longhaul::proto::jsonrpc::{Code, ErrorObject};
 use longhaul::proto::model::{self, CallToolResult, ElicitResult, Field, Form, Progress};
-use longhaul::server::{ToolFuture, ToolHandler};
+use longhaul::server::{ToolFuture, ToolHandler, local_user};
 use longhaul::transport::http::server;
+use longhaul::transport::memory;
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -43,6 +44,23 @@ where
     let mut definition = model::Tool::new(name, serde_json::from_str(schema).unwrap());
     definition.description = Some(description.to_owned());
     Tool::raw(definition, Says(says))
+}
+
+/// A client that has called and waits, with its call as the server sees it.
+pub(super) async fn called() -> (Client, Cx) {
+    let (tell, mut told) = mpsc::channel(1);
+    let waits = move |cx: Cx, _: String| {
+        let tell = tell.clone();
+        async move {
+            tell.send(cx).await.unwrap();
+            std::future::pending().await
+        }
+    };
+    let server = Server::new("waits", "1.0.0").tool(tool("wait", "Wait", waits)).dispatcher().unwrap();
+    let client = Client::connect(memory::serve(server, local_user())).await.unwrap();
+    let caller = client.clone();
+    tokio::spawn(async move { caller.call("wait", &json!({"word": ""})).await });
+    (client, told.recv().await.unwrap())
 }
 
 /// Serves it on this machine for as long as the test runs.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use longhaul::client::{Client, Options};
-use longhaul::proto::model::{CallToolResult, ElicitResult};
+use longhaul::proto::model::{CallToolResult, ElicitResult, TaskStatus};
 use longhaul::server::Principal;
 use longhaul::transport::memory;
 use longhaul_gateway::upstream::{Seen, Upstream, Upstreams};
@@ -17,7 +17,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use super::rig::{Front, at, both_eras, eventually, one_of_each, over_http, serve_at};
+use super::rig::{Front, at, begun, both_eras, eventually, one_of_each, over_http, serve_at};
 use super::wrong::that_is_wrong;
 
 /// The revision in which a server that is wrong is spoken to.
@@ -170,6 +170,44 @@ async fn whoever_goes_away_while_they_are_asked_keeps_nobody_else_from_being_ask
     .await;
     let answered = bob.call("asks", &json!({})).await.unwrap();
     assert!(said(&answered).contains("bob"), "{answered:?}");
+    front.upstreams.close().await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_or_takes_too_long_while_it_asks_is_cancelled_at_its_server_before_that_goes_on()
+ {
+    let front = Front::before(vec![that_is_wrong("all", "")], legacy()).await;
+    let asked = Arc::new(Notify::new());
+    let is_asked = Arc::clone(&asked);
+    let options = Options::default().revision(legacy()).on_form(move |_| {
+        is_asked.notify_one();
+        std::future::pending()
+    });
+    let ann = front.caller(options).await;
+    let calling = tokio::spawn({
+        let ann = ann.clone();
+        async move { ann.call("asks", &json!({})).await }
+    });
+    asked.notified().await;
+    // She is there still: her client says that she does not want it any more.
+    calling.abort();
+    eventually("it goes on", async || said(&call(&ann, "cancelled", "").await) == "1").await;
+    front.upstreams.close().await;
+
+    let front = Front::before(vec![that_is_wrong("all", "tools.asks.timeout = \"1s\"")], legacy()).await;
+    let ann = front.caller(Options::default().revision(legacy()).on_form(|_| std::future::pending())).await;
+    let failed = call(&ann, "asks", "").await;
+    assert!(failed.is_error && said(&failed).contains("longer than its timeout"), "{failed:?}");
+    eventually("it goes on", async || said(&call(&ann, "cancelled", "").await) == "1").await;
+    front.upstreams.close().await;
+
+    let front = Front::before(vec![that_is_wrong("all", "tools.asks.task = \"required\"")], legacy()).await;
+    let ann = front.caller(Options::default().on_form(|_| std::future::pending())).await;
+    let task = begun(&ann, "asks").await;
+    eventually("it does not ask", async || task.get().await.unwrap().status == TaskStatus::InputRequired)
+        .await;
+    task.cancel().await.unwrap();
+    eventually("it goes on", async || said(&call(&ann, "cancelled", "").await) == "1").await;
     front.upstreams.close().await;
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn that_is_wrong(lists: &str, more: &str) -> UpstreamServer {
 #[ignore = "it is a program that others start"]
 fn serves_wrongly() {
     let Ok(lists) = std::env::var("LISTS") else { return };
-    let mut wrong = Wrong { lists, asked: HashMap::new(), answered: Value::Null };
+    let mut wrong = Wrong { lists, asked: HashMap::new(), answered: Value::Null, cancelled: Vec::new() };
     for line in std::io::stdin().lines() {
         wrong.take(&serde_json::from_str(&line.unwrap()).unwrap());
     }
@@ -34,6 +34,8 @@ struct Wrong {
     asked: HashMap<u64, Value>,
     /// What the latest question was answered with.
     answered: Value,
+    /// The calls that were cancelled before they were answered, in the order in which that was heard.
+    cancelled: Vec<u64>,
 }
 
 fn say(message: &Value) {
@@ -64,6 +66,12 @@ impl Wrong {
             Some("ping") => result(json!({})),
             Some("tools/list") => self.list(id),
             Some("tools/call") => self.call(id, &message["params"]),
+            Some("notifications/cancelled") => {
+                let call = message["params"]["requestId"].as_u64().unwrap();
+                if self.asked.values().any(|asked| asked.as_u64() == Some(call)) {
+                    self.cancelled.push(call);
+                }
+            }
             Some(_) if id.is_null() => {}
             Some(_) => {
                 say(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "unknown"}}));
@@ -72,7 +80,7 @@ impl Wrong {
     }
 
     fn list(&self, id: &Value) {
-        let names = ["who", "long", "said", "silent", "asks", "answered"];
+        let names = ["who", "long", "said", "silent", "asks", "answered", "cancelled"];
         let mut tools = names.map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).to_vec();
         match &*self.lists {
             "never" => return,
@@ -108,6 +116,7 @@ impl Wrong {
                 self.asked.insert(question, id.clone());
             }
             "answered" => say(&text(id, &self.answered.to_string())),
+            "cancelled" => say(&text(id, &self.cancelled.len().to_string())),
             _ => {}
         }
     }

@@ -170,12 +170,7 @@ impl PendingAnswer {
 
     /// What ends the call when its caller no longer wants the answer.
     pub fn canceller(&self) -> CallCanceller {
-        CallCanceller {
-            call: self.call.clone(),
-            begun: self.begun.clone(),
-            #[cfg(feature = "http")]
-            cx: Some(self.cx.clone()),
-        }
+        CallCanceller { call: self.call.clone(), begun: self.begun.clone(), cx: Some(self.cx.clone()) }
     }
 }
 
@@ -186,8 +181,7 @@ pub struct CallCanceller {
     call: Option<Canceller>,
     /// The call behind layers.
     begun: Option<Begun>,
-    /// How the call reaches its caller, unless it is that behind layers which does.
-    #[cfg(feature = "http")]
+    /// The call, unless there is only that behind layers.
     cx: Option<Cx>,
 }
 
@@ -208,6 +202,10 @@ impl CallCanceller {
 
     /// The caller is gone for good: ends the call, unless it is durable.
     pub fn leave(&self) {
+        // Before anything of it is dropped, which may ask.
+        if let Some(cx) = &self.cx {
+            cx.be_left();
+        }
         if let Some(call) = &self.call {
             call.leave();
         }
@@ -218,12 +216,7 @@ impl CallCanceller {
 
     /// Ends the call behind layers, once it has begun.
     pub(crate) fn of_layered(begun: Begun) -> Self {
-        Self {
-            call: None,
-            begun: Some(begun),
-            #[cfg(feature = "http")]
-            cx: None,
-        }
+        Self { call: None, begun: Some(begun), cx: None }
     }
 
     fn behind(&self) -> Option<&Self> {

@@ -63,6 +63,8 @@ struct Call {
     leaves: AtomicBool,
     cancelled: AtomicBool,
     on_cancel: Notify,
+    /// Its caller has gone without a word.
+    left: AtomicBool,
 }
 
 impl Cx {
@@ -119,6 +121,7 @@ impl Cx {
             leaves: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             on_cancel: Notify::new(),
+            left: AtomicBool::new(false),
         };
         Self(Arc::new(call), None)
     }
@@ -465,6 +468,18 @@ impl Cx {
             () = dropped => {}
             () = asked => {}
         }
+    }
+
+    /// Whether the caller has gone without cancelling the call: its connection or its session has ended, or it did not come back
+    /// with answers. Of a task that is never so, for it outlives its caller.
+    pub fn is_left(&self) -> bool {
+        let is_task = self.keeper().is_some_and(|keeper| keeper.epoch().is_some());
+        !is_task && [self, &self.now()].iter().any(|cx| cx.0.left.load(Ordering::Acquire))
+    }
+
+    /// The caller has gone without a word.
+    pub(super) fn be_left(&self) {
+        self.0.left.store(true, Ordering::Release);
     }
 
     /// Which trace of the caller's the call belongs to, if it says so (`traceparent` of W3C Trace Context, in `_meta`): the

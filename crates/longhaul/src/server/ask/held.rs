@@ -200,6 +200,9 @@ impl Held {
         }
         // A call's own destructors must not meet the lock, nor its place.
         drop(state);
+        if let Some(Call::Suspended(suspended, _)) = &forgotten {
+            suspended.cx.be_left();
+        }
         drop(forgotten);
     }
 
