@@ -89,10 +89,10 @@ impl Callers {
     }
 
     /// What the task of this id asks is put to whoever made the call, until what this gives is dropped.
-    pub(super) fn following(&self, cx: &Cx, task: &str) -> Following<'_> {
+    pub(super) fn following(&self, caller: &Arc<Caller>, task: &str) -> Following<'_> {
         let mut open = self.lock();
         let number = open.number();
-        open.followed.add(task, number, Caller::of(cx));
+        open.followed.add(task, number, Arc::clone(caller));
         drop(open);
         self.news.notify_waiters();
         Following { callers: self, task: task.to_owned(), number }
@@ -200,7 +200,8 @@ impl Callers {
 
     /// Whether somebody is being asked.
     pub(super) fn are_asked(&self) -> bool {
-        self.lock().calls.values().any(|caller| caller.is_asked())
+        let open = self.lock();
+        open.calls.values().chain(open.followed.callers()).any(|caller| caller.is_asked())
     }
 
     fn enter(&self, caller: &Arc<Caller>) -> UnderWay<'_> {
@@ -259,6 +260,11 @@ impl<C: Clone> Followed<C> {
             }
             self.left.push_back(task.to_owned());
         }
+    }
+
+    /// The calls that have become tasks.
+    fn callers(&self) -> impl Iterator<Item = &C> {
+        self.tasks.values().flatten().map(|(_, call)| call)
     }
 
     /// Whether somebody has followed this task, and nobody does.
@@ -380,6 +386,19 @@ mod tests {
         followed.add("u", 4, Owner::Anonymous);
         followed.add("u", 5, Owner::Anonymous);
         assert!(matches!(followed.of("u", Owner::clone), Some(Err(_))), "strangers are not known to be one");
+    }
+
+    #[tokio::test]
+    async fn who_is_asked_by_a_task_is_asked() {
+        let (_client, cx) = super::super::tests::called().await;
+        let (callers, caller) = (Callers::default(), Caller::of(&cx));
+        let following = callers.following(&caller, "t");
+        assert!(!callers.are_asked());
+        let asking = caller.begin_to_ask();
+        assert!(callers.are_asked(), "a server that works in one thread answers no ping meanwhile");
+        drop(asking);
+        assert!(!callers.are_asked());
+        drop(following);
     }
 
     #[test]

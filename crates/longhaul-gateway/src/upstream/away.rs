@@ -70,7 +70,7 @@ impl Calling {
         task: &TaskHandle,
         patience: Option<Duration>,
     ) -> Result<CallToolResult, Error> {
-        let _following = self.parts.upstream.callers.following(&self.cx, task.id());
+        let _following = self.parts.upstream.callers.following(&self.caller, task.id());
         loop {
             let mut error = match task.watch(|task| say(&self.cx, task)).await {
                 Err(error) if passes(reached, &error) => error,

@@ -72,6 +72,8 @@ impl ToolHandler for Called {
 pub(super) struct Calling {
     pub(super) parts: Arc<Parts>,
     pub(super) cx: Cx,
+    /// Whom the task asks that its server makes of it.
+    pub(super) caller: Arc<Caller>,
     pub(super) arguments: Arc<RawValue>,
     /// The connection over which it waits for an answer.
     waits_over: Arc<Mutex<Option<Reached>>>,
@@ -83,10 +85,9 @@ impl Calling {
         let Self { parts, cx, .. } = self;
         let (mut tries, mut pauses) = (if parts.may_repeat { TRIES } else { 1 }, Pauses::new());
         loop {
-            let (call, caller, is_last) = (self.clone(), Caller::of(cx), tries == 1);
-            let its = Arc::clone(&caller);
-            let turn = Turn::new(caller, async move {
-                call.parts.upstream.in_turn_of(&its, Box::pin(call.once(is_last))).await
+            let (call, is_last) = (Self { caller: Caller::of(cx), ..self.clone() }, tries == 1);
+            let turn = Turn::new(Arc::clone(&call.caller), async move {
+                call.parts.upstream.in_turn_of(&call.caller, Box::pin(call.once(is_last))).await
             });
             match turn.await {
                 Ok(Some(ended)) => return ended,
@@ -161,6 +162,7 @@ impl Parts {
         let call = Calling {
             parts: Arc::clone(self),
             cx: cx.clone(),
+            caller: Caller::of(cx),
             arguments,
             waits_over: Arc::clone(&waits_over),
         };
