@@ -52,6 +52,11 @@ impl Identity {
         self.client_id.is_some() || self.client_metadata_url.is_some()
     }
 
+    /// The variable from which its secret is read, if it is one.
+    fn variable(&self) -> Option<&str> {
+        self.client_secret.as_deref()?.strip_prefix("env:")
+    }
+
     /// Signs in as this.
     pub(crate) fn applied(&self, oauth: OAuth) -> Outcome<OAuth> {
         if let Some(url) = &self.client_metadata_url {
@@ -74,6 +79,13 @@ pub(crate) async fn signed_in(options: Options, url: &str) -> Outcome<Options> {
     let Some(store) = crate::state::tokens() else { return Ok(options) };
     let Some(identity) = Identity::load(&store, url).await? else { return Ok(options) };
     Ok(options.oauth(identity.applied(OAuth::new().store(store))?))
+}
+
+/// The variable from which a secret is read at each sign-in to the server at `url`, if one is.
+pub(crate) async fn variable(url: &str) -> Outcome<Option<String>> {
+    let Some(store) = crate::state::tokens() else { return Ok(None) };
+    let identity = Identity::load(&store, url).await?;
+    Ok(identity.and_then(|identity| identity.variable().map(str::to_owned)))
 }
 
 fn kept_as(url: &str) -> String {

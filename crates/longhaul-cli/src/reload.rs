@@ -17,7 +17,7 @@ use rustix::process::{getpid, kill_process};
 use tokio::signal::unix::Signal;
 
 use crate::term::note;
-use crate::upstreams::{Upstreams, upstream};
+use crate::upstreams::{Upstreams, upstream, withholding};
 use crate::watch::{News, Watch};
 
 /// What is served and can be changed.
@@ -94,7 +94,11 @@ impl Reload {
         match loaded {
             Ok(Ok(Checked { config, warnings, .. })) => {
                 show(&warnings);
-                let said = self.take(config).await.into_iter().map(|line| format!("was read again: {line}"));
+                let said = match withholding(config).await {
+                    Ok(config) => self.take(config).await,
+                    Err(failure) => vec![format!("what was read before goes on: {}", failure.line())],
+                };
+                let said = said.into_iter().map(|line| format!("was read again: {line}"));
                 (said.collect(), warnings.render(Colour::Never))
             }
             Ok(Err(mistakes)) => {

@@ -1,5 +1,6 @@
 //! The MCP servers that `serve` serves on.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use longhaul::Server;
 use longhaul::client::Options;
 use longhaul::client::auth::OAuth;
 use longhaul::server::Catalogue;
-use longhaul_gateway::config::{Config, Reach, UpstreamServer};
+use longhaul_gateway::config::{Config, Reach, UpstreamServer, UpstreamUrl};
 use longhaul_gateway::upstream::{Seen, Upstream, Upstreams as Serving};
 use tokio::time::{Instant, timeout_at};
 
@@ -140,13 +141,34 @@ fn counts(kinds: &[(usize, &str)]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
+/// The configuration, such that no program inherits a secret with which this one signs in at its servers.
+///
+/// # Errors
+///
+/// When what is kept of signing in cannot be read.
+pub(crate) async fn withholding(mut config: Config) -> Outcome<Config> {
+    let mut secrets = BTreeSet::new();
+    for at in config.servers.iter().filter_map(signed_in_at) {
+        secrets.extend(identity::variable(at.url.as_str()).await?);
+    }
+    config.withhold(secrets);
+    Ok(config)
+}
+
+/// Where a server is at which one signs in by `longhaul login`.
+fn signed_in_at(server: &UpstreamServer) -> Option<&UpstreamUrl> {
+    let Reach::Url(at) = &server.reach else { return None };
+    let has_header = at.headers.iter().any(|header| header.name().as_str() == "authorization");
+    (!has_header).then_some(at)
+}
+
 /// Who is signed in at a server, if anybody is.
 async fn options(server: &UpstreamServer) -> Outcome<Options> {
     let options = Options::default();
-    let Reach::Url(at) = &server.reach else { return Ok(options) };
-    let signs_in = at.headers.iter().any(|header| header.name().as_str() == "authorization");
-    match state::tokens().filter(|_| !signs_in) {
-        Some(tokens) => identity::signed_in(options.oauth(OAuth::new().store(tokens)), at.url.as_str()).await,
+    match signed_in_at(server).zip(state::tokens()) {
+        Some((at, tokens)) => {
+            identity::signed_in(options.oauth(OAuth::new().store(tokens)), at.url.as_str()).await
+        }
         None => Ok(options),
     }
 }

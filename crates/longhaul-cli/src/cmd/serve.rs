@@ -110,7 +110,8 @@ pub(crate) fn run(args: Args) -> Exit {
             return Exit::Failed;
         }
     };
-    let served = runtime.block_on(serve(&config, &args, watch));
+    let config = runtime.block_on(upstreams::withholding(config));
+    let served = config.and_then(|config| runtime.block_on(serve(&config, &args, watch)));
     // What still runs must not keep the process: commands live on by themselves.
     runtime.shutdown_background();
     match served {

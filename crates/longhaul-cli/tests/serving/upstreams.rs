@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use longhaul::client::auth::{FileTokens, TokenStore as _};
+
 use super::{LONGHAUL, Server, TOKEN, TOOLS, left_running, longhaul, run};
 
 /// A folder in which `longhaul.toml` serves another configuration on, `behind/longhaul.toml`.
@@ -66,10 +68,25 @@ fn programs_see_no_secret_of_their_server_and_none_is_in_their_files() {
         )
     };
     let own = "[tools.deploy]\ndescription = \"Deploy\"\ncommand = [\"printenv\", \"TOKEN\"]\nenv.TOKEN = { from = \"env:DEPLOY_TOKEN\" }\n";
-    let folder = folder(&[own, &shows("here"), &over_pipes("")].concat(), &shows("there"));
+    let url = "https://127.0.0.1:1/mcp";
+    let signs_in = format!("[servers.away]\nurl = {url:?}\n");
+    let folder = folder(&[own, &shows("here"), &over_pipes(""), &signs_in].concat(), &shows("there"));
     let at = folder.path();
-    let secrets = [("PGPASSWORD", "hunter-p"), ("REDISCLI_AUTH", "hunter-r"), ("DEPLOY_TOKEN", "hunter-d")];
+    let secrets = [
+        ("PGPASSWORD", "hunter-p"),
+        ("REDISCLI_AUTH", "hunter-r"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=hunter-o"),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "Authorization=hunter-t"),
+        ("DEPLOY_TOKEN", "hunter-d"),
+        ("APP_SECRET", "hunter-a"),
+    ];
+    // As `longhaul login --client-secret env:APP_SECRET` leaves it.
+    let identity = r#"{"client_id":"app","client_secret":"env:APP_SECRET","issuer":"https://127.0.0.1:1"}"#;
+    let tokens = FileTokens::new(at.join("state/longhaul/tokens.json"));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(tokens.save(&format!("login {url}"), identity.to_owned().into())).unwrap();
     let mut serve = longhaul(at, &["serve", "--http", "127.0.0.1:0"]);
+    serve.env("XDG_STATE_HOME", at.join("state"));
     let server = Server::of(serve.envs(secrets).env("HARMLESS", "1"));
     for tool in ["here", "there"] {
         let (code, seen, err) = run(at, &["call", server.url(), tool]);

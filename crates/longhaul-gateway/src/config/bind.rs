@@ -145,7 +145,7 @@ impl Bound {
     }
 
     /// The whole environment of the command: the server's own without its secrets (`LONGHAUL_*`, what the configuration
-    /// reads, passwords of stores), with the tool's variables on top. Values that are kept elsewhere are read now, so a
+    /// reads or [withholds](super::Config::withhold), passwords of stores, headers for a collector), with the tool's variables on top. Values that are kept elsewhere are read now, so a
     /// changed secret is seen by the next call.
     ///
     /// # Errors

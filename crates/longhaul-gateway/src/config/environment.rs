@@ -213,10 +213,14 @@ pub(super) struct Withheld(Arc<BTreeSet<String>>);
 
 impl Withheld {
     /// That of a configuration which reads these `variables`.
-    pub(super) fn of(mut variables: BTreeSet<String>) -> Self {
-        variables.retain(|name| !EVERYDAY.contains(&name.as_str()));
-        variables.extend(PASSWORDS.map(str::to_owned));
-        Self(Arc::new(variables))
+    pub(super) fn of(variables: BTreeSet<String>) -> Self {
+        Self(Arc::new(SECRETS.map(str::to_owned).into())).and(variables)
+    }
+
+    /// This, and these `variables`.
+    pub(super) fn and(&self, variables: BTreeSet<String>) -> Self {
+        let others = variables.into_iter().filter(|name| !EVERYDAY.contains(&name.as_str()));
+        Self(Arc::new(self.0.iter().cloned().chain(others).collect()))
     }
 
     fn holds(&self, name: &OsStr) -> bool {
@@ -225,8 +229,10 @@ impl Withheld {
     }
 }
 
-/// The passwords of stores, whichever the server has: it may be said by a flag.
-const PASSWORDS: [&str; 2] = ["PGPASSWORD", "REDISCLI_AUTH"];
+/// What the server itself reads under a name that stands in no file: the passwords of stores, whichever it has, for it may be said by a
+/// flag, and what it shows a collector of spans.
+const SECRETS: [&str; 4] =
+    ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "PGPASSWORD", "REDISCLI_AUTH"];
 
 /// What programs need to run at all, and every SDK of MCP hands on. It is no secret, though something be read from it.
 const EVERYDAY: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];

@@ -157,6 +157,30 @@ impl Config {
         self.written.variables()
     }
 
+    /// Keeps more variables of the server's environment from every program: those from which the server reads what is not in the
+    /// file, as the secret with which it signs in somewhere.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let before = longhaul_gateway::config::check("longhaul.toml", "[tools.t]\ncommand = [\"t\"]")?.config;
+    /// let mut config = before.clone();
+    /// config.withhold(["APP_SECRET".to_owned()].into());
+    /// assert_eq!(config.changes_since(&before).tools.changed, ["t"]);
+    /// # Ok::<(), longhaul_gateway::config::Diagnostics>(())
+    /// ```
+    pub fn withhold(&mut self, variables: BTreeSet<String>) {
+        self.withheld = self.withheld.and(variables);
+        for tool in &mut self.tools {
+            tool.withheld = self.withheld.clone();
+        }
+        for server in &mut self.servers {
+            if let Reach::Command(command) = &mut server.reach {
+                command.withheld = self.withheld.clone();
+            }
+        }
+    }
+
     /// Every scope that some tool asks for.
     #[must_use]
     pub fn scopes(&self) -> Scopes {

@@ -65,7 +65,7 @@ pub struct UpstreamCommand {
     /// The folder it runs in.
     pub cwd: PathBuf,
     env: Vec<(String, Setting)>,
-    withheld: Withheld,
+    pub(super) withheld: Withheld,
 }
 
 /// A server over HTTP.
@@ -119,7 +119,7 @@ impl UpstreamServer {
 
 impl UpstreamCommand {
     /// The whole environment of the program: this server's own without its secrets (`LONGHAUL_*`, what the configuration
-    /// reads, passwords of stores), with the configured variables on top. Values that are kept elsewhere are read now.
+    /// reads or [withholds](super::Config::withhold), passwords of stores, headers for a collector), with the configured variables on top. Values that are kept elsewhere are read now.
     ///
     /// # Errors
     ///
