@@ -269,6 +269,7 @@ async fn a_tool_that_cannot_be_read_is_left_out_and_no_other_is() {
     assert!(!names.iter().any(|name| name == "bad"), "{names:?}");
     let left_out = warnings.with("left out of a list");
     assert!(left_out.iter().any(|warning| warning.contains("\"bad\"")), "{left_out:?}");
+    assert!(left_out.iter().all(|warning| warning.contains("left_out=3")), "one a page: {left_out:?}");
     front.upstreams.close().await;
 }
 

@@ -49,7 +49,8 @@ listed! {
     Prompt: ListPrompts, "prompts", "name";
 }
 
-/// A list of a server, which is asked for page by page as it is read. What of it cannot be read is left out, and a WARN names it.
+/// A list of a server, which is asked for page by page as it is read. What of it cannot be read is left out, and one WARN a page
+/// says how much that was, and names the first of it.
 ///
 /// ```no_run
 /// # async fn run(client: longhaul::client::Client) -> Result<(), longhaul::client::Error> {
@@ -111,7 +112,8 @@ impl<'c, T: Listed> Items<'c, T> {
         })?;
         let asking = async { Ok(self.client.ask(request).await?.result) };
         let page = cursor.as_deref().unwrap_or_default();
-        let (items, next) = read_page::<T>(&self.client.ask_or_remember(T::METHOD, page, asking).await?)?;
+        let answer = self.client.ask_or_remember(T::METHOD, page, asking).await?;
+        let Page { items, next } = Page::read(&answer, what)?;
         self.pages += 1;
         self.items += items.len();
         if self.items > limit {
@@ -120,7 +122,7 @@ impl<'c, T: Listed> Items<'c, T> {
         if next.is_some() && next == self.cursor {
             return Err(Error::protocol(format!("a list of {what} whose cursor does not move on")));
         }
-        self.page.extend(items);
+        self.page.extend(readable::<T>(&items));
         self.is_over = next.is_none();
         self.cursor = next;
         Ok(())
@@ -136,29 +138,55 @@ impl<T> fmt::Debug for Items<'_, T> {
     }
 }
 
-/// The items of one page, and where the next begins.
-fn read_page<T: Listed>(result: &str) -> Result<(Vec<T>, Option<String>), Error> {
-    let invalid = |error: serde_json::Error| Error::protocol(format!("an invalid answer: {error}"));
-    let mut members: HashMap<String, &RawValue> = read(result)?;
-    let items = members.remove(T::MEMBER);
-    let items =
-        items.ok_or_else(|| Error::protocol(format!("an invalid answer: it has no `{}`", T::MEMBER)))?;
-    let next = members.remove("nextCursor").map_or(Ok(None), |next| serde_json::from_str(next.get()));
-    let items: Vec<&RawValue> = serde_json::from_str(items.get()).map_err(invalid)?;
-    Ok((items.into_iter().filter_map(read_item).collect(), next.map_err(invalid)?))
+/// A page: its items as they came, and where the next begins.
+struct Page<'a> {
+    items: Vec<&'a RawValue>,
+    next: Option<String>,
 }
 
-/// An item, if it can be read: one that cannot takes none of the others along.
-fn read_item<T: Listed>(item: &RawValue) -> Option<T> {
-    serde_json::from_str(item.get())
-        .inspect_err(|error| {
-            let members: HashMap<String, &RawValue> = serde_json::from_str(item.get()).unwrap_or_default();
-            let named = members.get(T::KEY).copied().unwrap_or(item).get();
-            let (named, list) = (clip(named), T::MEMBER);
-            tracing::warn!(%error, list, item = %named, "left out of a list what cannot be read");
-        })
-        .ok()
+impl<'a> Page<'a> {
+    fn read(answer: &'a str, member: &str) -> Result<Self, Error> {
+        let invalid = |error: serde_json::Error| Error::protocol(format!("an invalid answer: {error}"));
+        let mut members: HashMap<String, &RawValue> = read(answer)?;
+        let items = members.remove(member);
+        let items =
+            items.ok_or_else(|| Error::protocol(format!("an invalid answer: it has no `{member}`")))?;
+        let next = members.remove("nextCursor").map_or(Ok(None), |next| serde_json::from_str(next.get()));
+        Ok(Self { items: serde_json::from_str(items.get()).map_err(invalid)?, next: next.map_err(invalid)? })
+    }
 }
+
+/// Those that can be read: one that cannot takes none of the others along.
+fn readable<T: Listed>(items: &[&RawValue]) -> Vec<T> {
+    let (mut left_out, mut named, mut first) = (0_usize, Vec::new(), None);
+    let mut read = Vec::new();
+    for item in items {
+        match serde_json::from_str(item.get()) {
+            Ok(item) => read.push(item),
+            Err(error) => {
+                left_out += 1;
+                if named.len() < MOST_NAMED {
+                    named.push(name::<T>(item));
+                }
+                first.get_or_insert(error);
+            }
+        }
+    }
+    if let Some(error) = first {
+        let (list, items) = (T::MEMBER, named.join(", "));
+        tracing::warn!(%error, list, left_out, %items, "left out of a list what cannot be read");
+    }
+    read
+}
+
+/// What an item is known by, if it says so, as it stands there.
+fn name<T: Listed>(item: &RawValue) -> String {
+    let members: HashMap<String, &RawValue> = serde_json::from_str(item.get()).unwrap_or_default();
+    clip(members.get(T::KEY).copied().unwrap_or(item).get()).into_owned()
+}
+
+/// How many of those that are left out of a page are named.
+const MOST_NAMED: usize = 5;
 
 impl Client {
     /// The tools, page by page. [`list_tools`](Self::list_tools) gives them at once, and without those that cannot be

@@ -43,7 +43,7 @@ pub struct Options {
     pub limits: Limits,
     /// How many requests may wait for an answer at once. Default 256.
     pub max_pending: usize,
-    /// How many tools, and how many pages of them, a list may have. Default 10,000.
+    /// How many tools, readable or not, and how many pages of them, a list may have. Default 10,000.
     pub max_listed: usize,
     /// How long to wait for the answer to any request but a call; counted as [`CallOptions::idle`] is. Default 60 s.
     pub request_timeout: Duration,

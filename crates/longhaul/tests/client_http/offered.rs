@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul::Server;
@@ -95,6 +96,56 @@ async fn a_list_that_does_not_end_is_given_up() {
     let client = Client::connect_with(url.as_str(), short).await.unwrap();
     let error = client.prompts().next().await.unwrap_err();
     assert!(error.to_string().contains("more than 5 pages"), "{error}");
+}
+
+/// What is logged on this thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        std::io::Write::write(&mut *self.0.lock().unwrap(), bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_counts_and_is_one_warning_a_page() {
+    let (url, _) = play(|request| match request.body["method"].as_str() {
+        Some("server/discover") => discovery(request),
+        _ => {
+            let mut prompts = vec![json!({ "name": "good" })];
+            prompts.resize(100, json!({}));
+            prompts[1] = json!({ "name": 7 });
+            let next = request.body["params"]["cursor"].is_null().then_some("second");
+            let mut page = json!({ "resultType": "complete", "prompts": prompts });
+            if let Some(next) = next {
+                page["nextCursor"] = json!(next);
+            }
+            ok(request, page)
+        }
+    })
+    .await;
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
+    let _logged = tracing::subscriber::set_default(subscriber.finish());
+    let connect =
+        async |most| Client::connect_with(url.as_str(), Options::default().max_listed(most)).await.unwrap();
+    let prompts = connect(200).await.prompts().collect().await.unwrap();
+    assert_eq!(prompts.len(), 2);
+    let said = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let warned: Vec<&str> = said.lines().filter(|line| line.contains("left out of a list")).collect();
+    assert_eq!(warned.len(), 2, "{said}");
+    assert!(
+        warned.iter().all(|line| line.contains("left_out=99") && line.contains("items=7, {}, {}")),
+        "{said}"
+    );
+    let error = connect(199).await.prompts().collect().await.unwrap_err();
+    assert!(error.to_string().contains("a list of more than 199 prompts"), "{error}");
 }
 
 /// The tools of a server that has some arguments repeated in headers, one of them as nobody may.
