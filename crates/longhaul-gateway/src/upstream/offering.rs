@@ -152,7 +152,7 @@ pub(super) struct Offered {
     stale_until: Option<Instant>,
     /// What is to be known of each list.
     notes: [Vec<String>; Listed::ALL.len()],
-    /// How often in a row it was reached and has not said what it has.
+    /// How often in a row it was reached and has not said what it has, at once or when it was asked once more.
     failures: u32,
 }
 
@@ -291,18 +291,17 @@ impl Offered {
 
     /// Lists what there is now and whenever it changes, until the connection has ended.
     async fn follow(&mut self, client: &Client) -> Result<Heard, Unlisted> {
-        let within = self.upstream.config().start_within;
-        let listed = timeout(within, self.renew(client, &Listed::ALL)).await;
-        listed.map_err(|_| Unlisted::Late(within))??;
-        self.failures = 0;
+        self.renew_in_time(client, &Listed::ALL).await?;
         self.drop_stale();
         let filter = SubscriptionFilter::default().lists();
         let Ok(mut changes) = client.subscribe(filter).await else {
             // It tells of nothing. That it ends is found out by whoever calls it.
+            self.failures = 0;
             return Ok(Heard::Nothing);
         };
         // It may have changed before it was asked to tell.
-        self.renew(client, &Listed::ALL).await?;
+        self.renew_in_time(client, &Listed::ALL).await?;
+        self.failures = 0;
         loop {
             let lists: &[Listed] = match changes.next().await {
                 Ok(Some(Change::Tools)) => &[Listed::Tools],
@@ -311,10 +310,17 @@ impl Offered {
                 Ok(Some(_)) => &[],
                 Ok(None) | Err(_) => return Ok(Heard::Changes),
             };
-            self.renew(client, lists).await?;
+            self.renew_in_time(client, lists).await?;
             // What it tells meanwhile is told once. One that forgets each session at once would be listed without a pause.
             sleep(SETTLE).await;
         }
+    }
+
+    /// Lists these anew, within the time that a server has for that.
+    async fn renew_in_time(&mut self, client: &Client, lists: &[Listed]) -> Result<(), Unlisted> {
+        let within = self.upstream.config().start_within;
+        let listed = timeout(within, self.renew(client, lists)).await;
+        Ok(listed.map_err(|_| Unlisted::Late(within))??)
     }
 
     /// Lists these anew. A list that its server does not give stays as it was, but for that of the tools without which there is

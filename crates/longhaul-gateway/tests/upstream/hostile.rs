@@ -312,6 +312,28 @@ async fn a_server_that_does_not_list_its_tools_is_asked_less_and_less_often_and_
 }
 
 #[tokio::test]
+async fn so_is_one_that_lists_its_tools_and_then_does_not() {
+    let warnings = Warnings::default();
+    let _heard = tracing::subscriber::set_default(warnings.clone());
+    let front = Front::begin(vec![that_is_wrong("no second list", "start_within = \"1s\"")], legacy());
+    let upstream = front.upstreams.iter().next().unwrap();
+    let (mut seen, mut asked_anew) = (upstream.seen(), 0);
+    let is_away = |seen: &Seen| matches!(seen, Seen::Listed { away: Some(_), .. });
+    let counted = async {
+        while seen.wait_for(is_away).await.is_ok() {
+            asked_anew += 1;
+            seen.wait_for(|seen| !is_away(seen)).await.unwrap();
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(20), counted).await.is_err(), "it is asked again");
+    // After 1 s, 5 s, 9 s and 16 s, a second each.
+    assert!((3..=4).contains(&asked_anew), "{asked_anew} times within 20 s");
+    let warned = warnings.with("what a server has is not known");
+    assert!(warned.len() == 1 && warned[0].contains("it has not said within 1s"), "{warned:?}");
+    front.upstreams.close().await;
+}
+
+#[tokio::test]
 async fn a_server_that_is_this_one_is_not_served_on() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());

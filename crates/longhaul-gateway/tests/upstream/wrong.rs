@@ -20,7 +20,8 @@ pub(crate) fn that_is_wrong(lists: &str, more: &str) -> UpstreamServer {
 #[ignore = "it is a program that others start"]
 fn serves_wrongly() {
     let Ok(lists) = std::env::var("LISTS") else { return };
-    let mut wrong = Wrong { lists, asked: HashMap::new(), answered: Value::Null, cancelled: Vec::new() };
+    let mut wrong =
+        Wrong { lists, listed: 0, asked: HashMap::new(), answered: Value::Null, cancelled: Vec::new() };
     for line in std::io::stdin().lines() {
         wrong.take(&serde_json::from_str(&line.unwrap()).unwrap());
     }
@@ -30,6 +31,8 @@ fn serves_wrongly() {
 
 struct Wrong {
     lists: String,
+    /// How often it was asked for its tools.
+    listed: u32,
     /// The calls that wait for answers to questions.
     asked: HashMap<u64, Value>,
     /// What the latest question was answered with.
@@ -79,11 +82,13 @@ impl Wrong {
         }
     }
 
-    fn list(&self, id: &Value) {
+    fn list(&mut self, id: &Value) {
+        self.listed += 1;
         let names = ["who", "long", "said", "silent", "asks", "answered", "cancelled"];
         let mut tools = names.map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).to_vec();
         match &*self.lists {
             "never" => return,
+            "no second list" if self.listed.is_multiple_of(2) => return,
             "no list" => {
                 say(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "no list"}}));
                 return;
