@@ -1,6 +1,5 @@
 //! What a server has, listed and listed again, and the catalogue kept like it.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +12,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::connection::{Kinds, Upstream};
 use super::kept::{Kept, Renewed};
 use super::names::Names;
-use super::pins;
+use super::pins::{self, Pinned};
 use super::seen::Seen;
 use crate::causes::in_words;
-use crate::config::format_duration;
+use crate::config::{UpstreamServer, format_duration};
 
 /// Serves what a server has on, for as long as the runtime lives: listed as soon as it can be reached, and again whenever
 /// it says that it is something else, or was connected to again. Those `before` it in the file are given a moment to be first
@@ -31,7 +30,8 @@ pub(super) async fn keep_offered(
     let mut offered = Offered::new(first, catalogue, names);
     let (mut before, mut serves) = (Some(before), true);
     loop {
-        let (stale_until, pins) = (offered.stale_until, offered.upstream.config().pins.clone());
+        let (stale_until, upstream) = (offered.stale_until, Arc::clone(&offered.upstream));
+        let pinned = Arc::clone(&offered.pinned);
         tokio::select! {
             biased;
             Ok(()) = orders.changed() => {
@@ -44,7 +44,7 @@ pub(super) async fn keep_offered(
             }
             () = at(stale_until) => offered.drop_stale(),
             // What is served next goes by what it says now.
-            () = rewritten(pins.as_deref()), if serves => {}
+            () = rewritten(upstream.config(), &pinned), if serves => {}
             () = offered.serve(&mut before), if serves => {}
             else => return,
         }
@@ -58,9 +58,9 @@ async fn at(when: Option<Instant>) {
     }
 }
 
-async fn rewritten(pins: Option<&Path>) {
-    match pins {
-        Some(pins) => pins::rewritten(pins).await,
+async fn rewritten(server: &UpstreamServer, pinned: &Pinned) {
+    match &server.pins {
+        Some(pins) => pins::rewritten(pins, &server.name, pinned).await,
         None => std::future::pending().await,
     }
 }
@@ -148,6 +148,8 @@ pub(super) struct Offered {
     pub(super) prompts: Kept<model::Prompt>,
     pub(super) resources: Kept<model::Resource>,
     pub(super) templates: Kept<model::ResourceTemplate>,
+    /// What its file of pins said when its tools were compared with that.
+    pub(super) pinned: Arc<Pinned>,
     /// When what one before it had is offered no longer.
     stale_until: Option<Instant>,
     /// What is to be known of each list.
@@ -166,6 +168,7 @@ impl Offered {
             prompts: Kept::default(),
             resources: Kept::default(),
             templates: Kept::default(),
+            pinned: Arc::default(),
             stale_until: None,
             notes: Default::default(),
             failures: 0,
@@ -250,6 +253,7 @@ impl Offered {
     fn succeed(&mut self, upstream: Arc<Upstream>) {
         self.upstream = upstream;
         self.notes = Default::default();
+        self.pinned = Arc::default();
         self.failures = 0;
         self.forget();
         self.stale_until = Some(Instant::now() + STALE);

@@ -4,38 +4,65 @@
 //! Lines are only ever added, each by one write, so that processes can share a file and people can keep it with their
 //! configuration.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use longhaul::proto::model::Tool;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-/// The names of those that say something else than when they were first seen. Those that are new are written down.
+/// The digests of what one server's tools said when they were first seen, by their names in the file.
+type Lines = BTreeMap<String, String>;
+
+/// How what a server's tools say compares with what they said when they were first seen.
+#[derive(Debug)]
+pub(super) struct Compared {
+    /// The names of those that say something else.
+    pub(super) changed: Vec<String>,
+    /// The names of those that are new and cannot be written down: the lines of their server take all the room that it has.
+    pub(super) without_room: Vec<String>,
+    /// What the file says of the server's tools now.
+    lines: Lines,
+}
+
+/// Compares tools with what they said when they were first seen. Those that are new are written down.
 ///
 /// # Errors
 ///
 /// When the file cannot be read, or a line that is needed cannot be added.
-pub(super) fn changed<'t>(
+pub(super) fn compare<'t>(
     file: &Path,
     server: &str,
     tools: impl IntoIterator<Item = &'t Tool>,
-) -> io::Result<Vec<String>> {
+) -> io::Result<Compared> {
     let text = read(file)?;
-    let known = digests(&text)?;
-    let (mut changed, mut new) = (Vec::new(), String::new());
+    let mut lines = lines_of(&text, server)?;
+    let mut room =
+        lines.iter().fold(MOST, |room, (name, digest)| room.saturating_sub(line(digest, name).len()));
+    let (mut changed, mut without_room, mut new) = (Vec::new(), Vec::new(), String::new());
     for tool in tools {
         let name = format!("{server}/{}", tool.name.escape_debug());
         let digest = digest(tool);
-        match known.get(name.as_str()) {
+        match lines.get(&name) {
             Some(known) if *known == digest => {}
             Some(_) => changed.push(tool.name.clone()),
-            None => writeln!(new, "{digest}  {name}").map_err(io::Error::other)?,
+            None => {
+                let line = line(&digest, &name);
+                let Some(left) = room.checked_sub(line.len()) else {
+                    without_room.push(tool.name.clone());
+                    continue;
+                };
+                room = left;
+                new.push_str(&line);
+                lines.insert(name, digest);
+            }
         }
     }
     if !new.is_empty() {
@@ -47,20 +74,50 @@ pub(super) fn changed<'t>(
         file.write_all(new.as_bytes())?;
         file.sync_data()?;
     }
-    Ok(changed)
+    Ok(Compared { changed, without_room, lines })
 }
 
-/// Completes once the file is another than when this began, and rests: somebody may have agreed to something, or mended it.
-pub(super) async fn rewritten(file: &Path) {
-    let (began, mut before) = (Stamp::of(file), Stamp::of(file));
+/// What the file said of one server's tools when they were compared with it last, or why that could not be done; nothing before.
+#[derive(Debug, Default)]
+pub(super) struct Pinned(Mutex<Option<Result<Lines, String>>>);
+
+impl Pinned {
+    /// Takes note of a comparison, and gives what it came to.
+    pub(super) fn note(&self, compared: io::Result<Compared>) -> Result<Compared, String> {
+        let compared = compared.map_err(|error| error.to_string());
+        let said = compared.as_ref().map(|compared| compared.lines.clone());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(said.map_err(Clone::clone));
+        compared
+    }
+
+    /// Whether they were compared with something else than what is said now.
+    fn was_other(&self, now: &Result<Lines, String>) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|then| then != now)
+    }
+}
+
+/// Completes once the file rests and says something else of that server's tools than what they were compared with: somebody may
+/// have agreed to something, or mended it. That lines were added for what is new, of whichever server, is nothing to hear of.
+pub(super) async fn rewritten(file: &Path, server: &str, pinned: &Pinned) {
+    let (mut looked_at, mut before) = (Stamp::of(file), Stamp::of(file));
     loop {
         sleep(LOOK_EVERY).await;
         let now = Stamp::of(file);
-        if now != began && now == before {
-            return;
+        if now != looked_at && now == before {
+            looked_at = now;
+            if pinned.was_other(&said(file, server).await) {
+                return;
+            }
         }
         before = now;
     }
+}
+
+/// What the file says of a server's tools, or why that cannot be told.
+async fn said(file: &Path, server: &str) -> Result<Lines, String> {
+    let (file, server) = (file.to_owned(), server.to_owned());
+    let said = spawn_blocking(move || lines_of(&read(&file)?, &server)).await;
+    said.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| error.to_string())
 }
 
 /// One state of a file; `None` when it is not there.
@@ -92,6 +149,17 @@ fn read(file: &Path) -> io::Result<String> {
         return Err(io::Error::new(ErrorKind::FileTooLarge, format!("it has more than {LARGEST} bytes")));
     }
     Ok(text)
+}
+
+/// The lines of one server.
+fn lines_of(text: &str, server: &str) -> io::Result<Lines> {
+    let is_its = |name: &str| name.strip_prefix(server).is_some_and(|rest| rest.starts_with('/'));
+    let lines = digests(text)?.into_iter().filter(|(name, _)| is_its(name));
+    Ok(lines.map(|(name, digest)| (name.to_owned(), digest.to_owned())).collect())
+}
+
+fn line(digest: &str, name: &str) -> String {
+    format!("{digest}  {name}\n")
 }
 
 /// The digests, by server and tool. Of two lines of one tool the first counts; empty ones, and those that begin with `#`, are
@@ -139,6 +207,9 @@ fn digest(tool: &Tool) -> String {
 /// How many bytes such a file has at most.
 const LARGEST: u64 = 16 << 20;
 
+/// How many bytes of it the lines of one server take at most: it names its tools as it likes, and anew with each list.
+const MOST: usize = 1 << 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,7 +224,7 @@ mod tests {
     fn s37_what_a_tool_first_said_holds_until_its_line_is_taken_out() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pins");
-        let changed = |server: &str, tools: &[Tool]| changed(&file, server, tools).unwrap();
+        let changed = |server: &str, tools: &[Tool]| compare(&file, server, tools).unwrap().changed;
         let (read, list) = (tool("read", "Reads"), tool("list all\n", "Lists"));
         assert_eq!(changed("files", &[read.clone(), list.clone()]), [""; 0]);
         assert_eq!(changed("notes", &[tool("read", "Reads notes")]), [""; 0], "it is another server's");
@@ -180,7 +251,7 @@ mod tests {
     fn what_people_leave_in_the_file_is_read_or_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pins");
-        let changed = |tools: &[Tool]| changed(&file, "files", tools);
+        let changed = |tools: &[Tool]| compare(&file, "files", tools).map(|compared| compared.changed);
         let (read, list) = (tool("read", "Reads"), tool("list", "Lists"));
         assert_eq!(changed(std::slice::from_ref(&read)).unwrap(), [""; 0]);
         let line = std::fs::read_to_string(&file).unwrap();
@@ -199,7 +270,55 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_read_is_no_empty_one() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(changed(folder.path(), "files", &[tool("read", "Reads")]).is_err());
-        assert!(changed(&folder.path().join("none/pins"), "files", &[tool("read", "Reads")]).is_err());
+        assert!(compare(folder.path(), "files", &[tool("read", "Reads")]).is_err());
+        assert!(compare(&folder.path().join("none/pins"), "files", &[tool("read", "Reads")]).is_err());
+    }
+
+    #[test]
+    fn a_server_has_so_much_room_and_leaves_others_theirs() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pins");
+        let long = |place: usize| tool(&format!("{place}{}", "x".repeat(100_000)), "Reads");
+        let (first, last) = (tool("first", "Reads"), tool("last", "Reads"));
+        let compare = |server: &str, tools: &[Tool]| compare(&file, server, tools).unwrap();
+        assert_eq!(compare("sly", std::slice::from_ref(&first)).without_room, [""; 0]);
+        for round in 0..20 {
+            let compared = compare("sly", &[long(round), first.clone()]);
+            assert_eq!(compared.without_room.len(), usize::from(round >= 10), "{round}");
+            assert_eq!(compared.changed, [""; 0], "what it said before holds");
+        }
+        assert!(std::fs::metadata(&file).unwrap().len() <= 1 << 20);
+        assert_eq!(compare("sly", &[tool("first", "Turned")]).changed, ["first"]);
+        assert_eq!(compare("sly", &[long(99), last.clone()]).without_room.len(), 1, "it still fits");
+        assert_eq!(compare("files", &[first, last, long(0)]).without_room, [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_the_file_says_otherwise_of_a_server_is_heard_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pins");
+        let pinned = Pinned::default();
+        let (read, list) = (tool("read", "Reads"), tool("list", "Lists"));
+        let heard = async |act: &(dyn Fn() + Sync)| {
+            let mut rewritten = std::pin::pin!(rewritten(&file, "files", &pinned));
+            assert!(tokio::time::timeout(LOOK_EVERY / 2, rewritten.as_mut()).await.is_err());
+            act();
+            tokio::time::timeout(20 * LOOK_EVERY, rewritten).await.is_ok()
+        };
+        let compare = |server: &str, tools: &[Tool]| compare(&file, server, tools);
+        assert!(!heard(&|| std::fs::write(&file, "# none yet\n").unwrap()).await, "it is compared with that");
+        let both = [read.clone(), list];
+        assert!(!heard(&|| drop(pinned.note(compare("files", &both)).unwrap())).await, "that was we");
+        assert!(!heard(&|| drop(compare("notes", &both).unwrap())).await, "it is another server's");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let again = text.lines().filter(|line| line.ends_with("files/read"));
+        let again = text.clone() + &again.collect::<String>() + "\n";
+        assert!(!heard(&|| std::fs::write(&file, &again).unwrap()).await, "the first counts");
+        let rest: Vec<&str> = text.lines().filter(|line| !line.ends_with("files/read")).collect();
+        assert!(heard(&|| std::fs::write(&file, rest.join("\n")).unwrap()).await, "somebody has agreed");
+        pinned.note(compare("files", std::slice::from_ref(&read))).unwrap();
+        assert!(heard(&|| std::fs::write(&file, "<<<<<<< ours\n").unwrap()).await, "it is none any more");
+        pinned.note(compare("files", std::slice::from_ref(&read))).unwrap_err();
+        assert!(heard(&|| std::fs::write(&file, "").unwrap()).await, "it is mended");
     }
 }

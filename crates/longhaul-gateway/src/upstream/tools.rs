@@ -1,5 +1,6 @@
 //! The tools of a server as they are offered.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use longhaul::Tool;
@@ -12,7 +13,7 @@ use super::call::Called;
 use super::hidden::hidden_in;
 use super::names::LONG;
 use super::offering::{Listed, Offered};
-use super::pins;
+use super::pins::{self, Compared};
 use crate::config::{Join, UpstreamPolicy};
 
 impl Offered {
@@ -28,7 +29,7 @@ impl Offered {
         }));
         let listed = self.pinned(listed, &mut notes).await;
         // By their names here, the names there.
-        let mut own = std::collections::HashMap::new();
+        let mut own = HashMap::new();
         let mut named = Vec::new();
         for mut tool in listed {
             let Some(name) = self.name_tool(&tool, &mut notes) else { continue };
@@ -61,11 +62,12 @@ impl Offered {
         let served: Vec<_> = listed.into_iter().filter(|tool| config.policy(&tool.name).enabled).collect();
         let (server, shown) = (config.name.clone(), file.display().to_string());
         let compared = tokio::task::spawn_blocking(move || {
-            let changed = pins::changed(&file, &server, &served);
-            (served, changed)
+            let compared = pins::compare(&file, &server, &served);
+            (served, compared)
         });
-        let why = match compared.await {
-            Ok((served, Ok(changed))) => {
+        let compared = compared.await.map(|(served, compared)| (served, self.pinned.note(compared)));
+        let why = match compared {
+            Ok((served, Ok(Compared { changed, without_room, .. }))) => {
                 for name in &changed {
                     tracing::warn!(
                         server = config.name,
@@ -80,9 +82,22 @@ impl Offered {
                     )
                 };
                 notes.extend(changed.iter().map(note));
-                return served.into_iter().filter(|tool| !changed.contains(&tool.name)).collect();
+                if !without_room.is_empty() {
+                    let (tools, server) = (without_room.len(), &config.name);
+                    tracing::warn!(
+                        server,
+                        file = shown,
+                        tools,
+                        "new tools of a server have no room in its file of pins"
+                    );
+                    notes.push(format!(
+                        "{tools} of its tools are new and not served: the lines of `{server}` in {shown} take all the room that one server has; take out those of tools that are gone"
+                    ));
+                }
+                let held_back: HashSet<String> = changed.into_iter().chain(without_room).collect();
+                return served.into_iter().filter(|tool| !held_back.contains(&tool.name)).collect();
             }
-            Ok((_, Err(error))) => error.to_string(),
+            Ok((_, Err(why))) => why,
             Err(error) => error.to_string(),
         };
         // Nobody can tell what they said before.

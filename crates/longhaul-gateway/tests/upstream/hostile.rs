@@ -379,3 +379,16 @@ async fn a_file_of_pins_that_is_mended_is_read_again() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_server_that_names_its_tools_anew_each_time_is_not_listed_again_for_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let pins = folder.path().join("pins");
+    let front =
+        Front::before(vec![that_is_wrong("others each time", &format!("pins = {pins:?}"))], legacy()).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let text = std::fs::read_to_string(&pins).unwrap();
+    let named = text.lines().filter(|line| line.contains("wrong/number ")).count();
+    assert_eq!(named, 2, "it is listed, and once more when it is listened to: {text}");
+    front.upstreams.close().await;
+}

@@ -97,6 +97,10 @@ impl Wrong {
                 let bad = [json!({"name": "bad"}), json!({"name": 7, "inputSchema": {}}), json!("bad")];
                 tools.splice(1..1, bad);
             }
+            "others each time" => {
+                let name = format!("number {}", self.listed);
+                tools.push(json!({"name": name, "inputSchema": {"type": "object"}}));
+            }
             _ => {}
         }
         say(&json!({"jsonrpc": "2.0", "id": id, "result": {"tools": tools}}));
