@@ -112,15 +112,24 @@ impl Config {
     }
 }
 
-/// Has those of these names be as they were.
+/// Has those of these names be as they were, each where it is: the order of servers says which of two has a name.
 fn put_back<T: Clone>(
     now: &mut Vec<T>,
     before: &[T],
     names: &BTreeSet<String>,
     name: impl Fn(&T) -> &String,
 ) {
-    now.retain(|item| !names.contains(name(item)));
-    now.extend(before.iter().filter(|item| names.contains(name(item))).cloned());
+    let is_left = |item: &&T| names.contains(name(item));
+    let mut gone: Vec<&T> = before.iter().filter(is_left).collect();
+    now.retain_mut(|item| {
+        if !is_left(&&*item) {
+            return true;
+        }
+        let was = gone.iter().position(|was| name(was) == name(item)).map(|place| gone.remove(place));
+        was.inspect(|was| item.clone_from(was)).is_some()
+    });
+    // Of these nothing is said here any more.
+    now.extend(gone.into_iter().cloned());
 }
 
 fn names(written: &Written, section: &str, is_so: impl Fn(&str) -> bool) -> Vec<String> {
@@ -178,7 +187,7 @@ mod tests {
         let text = "[tools.a]\ncommand = [\"a\", \"-v\"]\n[tools.c]\ncommand = [\"c\"]\nenv.T = { from = \"env:T\" }\n[tools.d]\ncommand = [\"d\"]\n[servers.s]\ncommand = [\"s\"]\n";
         let after = config(text);
         let in_force = after.clone().but_for(&set(&["a", "c"]), &set(&["s"]), &before);
-        assert_eq!(in_force.names().collect::<Vec<_>>(), ["d", "a", "c"], "as they were, or not at all");
+        assert_eq!(in_force.names().collect::<Vec<_>>(), ["a", "d", "c"], "as they were, or not at all");
         assert_eq!(in_force.tool("a").unwrap().signature(), before.tool("a").unwrap().signature());
         assert!(in_force.tool("c").is_none() && in_force.jobs[0].name == "c" && in_force.servers.is_empty());
         let mut taken = after.changes_since(&before).tools;
@@ -189,6 +198,20 @@ mod tests {
         assert_eq!((again.tools.added, again.tools.changed), (set(&["c"]), set(&["a"])));
         assert_eq!((again.jobs.removed, again.servers.added), (set(&["c"]), set(&["s"])));
         assert_eq!(after.changes_since(&after), Changes::default());
+    }
+
+    #[test]
+    fn what_could_not_be_taken_over_stays_at_its_place() {
+        let config = |text: &str| check("longhaul.toml", text).unwrap().config;
+        let server = |name: &str, word: &str| format!("[servers.{name}]\ncommand = [{word:?}]\n");
+        let before = config(&[server("a", "a"), server("b", "b"), server("c", "c")].concat());
+        let after =
+            config(&[server("a", "new"), server("d", "d"), server("e", "e"), server("b", "new")].concat());
+        let in_force = after.but_for(&set(&[]), &set(&["a", "c", "e"]), &before);
+        let names: Vec<&str> = in_force.servers.iter().map(|server| server.name.as_str()).collect();
+        assert_eq!(names, ["a", "d", "b", "c"]);
+        let shown = |server| format!("{server:?}");
+        assert_eq!(shown(&in_force.servers[0]), shown(&before.servers[0]), "it is as it was");
     }
 
     #[test]
