@@ -206,15 +206,20 @@ async fn opened(inner: &Inner, headers: &HeaderMap, viewer: Option<&Viewer>) -> 
 
 /// Whoever is not let in learns how to be, and nothing else.
 fn stranger(inner: &Inner, headers: &HeaderMap, path: &[&str]) -> Answer {
-    let answer = match path {
+    let mut answer = match path {
         ["admin" | "events", ..] => {
             let what = r#"{"error":{"message":"sign in first: open the page with a key, or send a token"}}"#;
             respond::json((StatusCode::UNAUTHORIZED, what.to_owned()))
         }
         _ => respond::page(StatusCode::UNAUTHORIZED, frame::outside(inner, None)),
     };
+    if door::token(headers).is_none() {
+        return answer;
+    }
+    // It would come along with each request of each tab, and count each time.
+    door::set(inner, &mut answer, headers, "", std::time::Duration::ZERO);
     // A cookie that is over, or was made up, had the store looked at.
-    if door::token(headers).is_some() { respond::in_vain(answer) } else { answer }
+    respond::in_vain(answer)
 }
 
 async fn script(look: Look<'_>, asked: &Asked<'_>) -> Answer {

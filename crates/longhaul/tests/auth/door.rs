@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
+use hyper::header::HeaderValue;
 use hyper::{Method, Request, Response, StatusCode};
 use longhaul::proto::http::AllowList;
 use longhaul::server::Caller;
@@ -259,6 +260,7 @@ impl Pages for SignIn {
         *answer.status_mut() = StatusCode::UNAUTHORIZED;
         if !request.body().is_empty() {
             answer.extensions_mut().insert(WrongCredential);
+            answer.headers_mut().insert("set-cookie", HeaderValue::from_static("session=; Max-Age=0"));
         }
         Box::pin(async { answer })
     }
@@ -272,19 +274,26 @@ async fn r10_what_is_shown_to_a_page_in_vain_counts_with_what_is_shown_in_a_head
     let ask = async |peer: [u8; 4], mut request: Request<Full<Bytes>>| {
         request.extensions_mut().insert(Peer(peer.into()));
         let answer = tower_service::Service::call(&mut service.clone(), request).await.unwrap();
-        (answer.status(), answer.headers().contains_key("retry-after"))
+        // What it takes back of what was shown, it takes back from whoever has to wait, too.
+        let takes_back =
+            answer.headers().get("set-cookie").is_some_and(|cookie| cookie == "session=; Max-Age=0");
+        (answer.status(), answer.headers().contains_key("retry-after"), takes_back)
     };
     let sign_in = |token: &'static str| request("POST", "/sign-in").body(Full::from(token)).unwrap();
     let (here, there) = ([192, 0, 2, 1], [192, 0, 2, 2]);
     for _ in 0..100 {
-        assert_eq!(ask(here, sign_in("")).await, (StatusCode::UNAUTHORIZED, false), "it has shown none");
+        assert_eq!(
+            ask(here, sign_in("")).await,
+            (StatusCode::UNAUTHORIZED, false, false),
+            "it has shown none"
+        );
     }
     for _ in 0..15 {
-        assert_eq!(ask(here, sign_in("token=bad")).await, (StatusCode::UNAUTHORIZED, false));
+        assert_eq!(ask(here, sign_in("token=bad")).await, (StatusCode::UNAUTHORIZED, false, true));
         let in_header = modern("bad", "tools/list", None, json!({}));
-        assert_eq!(ask(here, in_header).await, (StatusCode::UNAUTHORIZED, false));
+        assert_eq!(ask(here, in_header).await, (StatusCode::UNAUTHORIZED, false, false));
     }
-    assert_eq!(ask(here, sign_in("token=bad")).await, (StatusCode::TOO_MANY_REQUESTS, true));
-    assert_eq!(ask(here, sign_in("")).await, (StatusCode::UNAUTHORIZED, false));
-    assert_eq!(ask(there, sign_in("token=bad")).await, (StatusCode::UNAUTHORIZED, false));
+    assert_eq!(ask(here, sign_in("token=bad")).await, (StatusCode::TOO_MANY_REQUESTS, true, true));
+    assert_eq!(ask(here, sign_in("")).await, (StatusCode::UNAUTHORIZED, false, false));
+    assert_eq!(ask(there, sign_in("token=bad")).await, (StatusCode::UNAUTHORIZED, false, true));
 }

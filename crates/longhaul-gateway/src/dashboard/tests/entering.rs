@@ -28,6 +28,10 @@ async fn only_what_is_wrong_is_called_wrong_and_counts() {
     let guard = Protection::new().tokens(tokens).verify(Arc::new(Issuer)).guard().unwrap();
     scene.dashboard = scene.dashboard.clone().guarded(guard, None);
     let counts = |answer: &Answer| answer.extensions().get::<WrongCredential>().is_some();
+    let takes_back = |answer: &Answer| {
+        let cookies = answer.headers().get_all(SET_COOKIE).into_iter();
+        cookies.filter(|cookie| cookie.to_str().unwrap().starts_with("longhaul-8420=; ")).count()
+    };
     let sign_in = async |token: &str| {
         let request = Request::post("/sign-in").header("sec-fetch-site", "same-origin");
         scene.ask(request, &format!("token={token}")).await
@@ -53,6 +57,7 @@ async fn only_what_is_wrong_is_called_wrong_and_counts() {
         for path in ["/", "/tasks/x", "/admin/api/tasks", "/events?view=tasks"] {
             let answer = scene.ask(Request::get(path).header(COOKIE, cookie), "").await;
             assert_eq!(counts(&answer), is_wrong, "{cookie} {path}");
+            assert_eq!(takes_back(&answer), usize::from(is_wrong), "{cookie} {path}");
         }
         let request = Request::post("/sign-out").header("sec-fetch-site", "same-origin");
         let left = scene.ask(request.header(COOKIE, cookie), "").await;

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, SET_COOKIE};
 use http::{Method, Request, Response};
 use longhaul_tasks::environment::BoxFuture;
 use tokio::sync::mpsc;
@@ -37,7 +37,8 @@ pub trait Pages: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Among the extensions of an answer: what its visitor showed, in a form or a cookie, does not count. Where callers sign in
-/// it is counted with the tokens that do not, by address, and answered as those are (429) when there were too many.
+/// it is counted with the tokens that do not, by address, and answered as those are (429) when there were too many; what the
+/// answer sets as cookies is set then, too.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "it is a mark and nothing else")]
 pub struct WrongCredential;
@@ -81,8 +82,12 @@ pub(super) async fn answer(
     *request.headers_mut() = head.headers.clone();
     let (mut parts, body) = pages.answer(visitor, request).await.into_parts();
     if parts.extensions.remove::<WrongCredential>().is_some()
-        && let Some(refusal) = door::shown_in_vain(endpoint, &known)
+        && let Some(mut refusal) = door::shown_in_vain(endpoint, &known)
     {
+        // A cookie that is taken back is taken back all the same.
+        for cookie in parts.headers.get_all(SET_COOKIE) {
+            refusal.headers_mut().append(SET_COOKIE, cookie.clone());
+        }
         return refusal;
     }
     let body = match body {
