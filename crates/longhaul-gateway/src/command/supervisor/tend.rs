@@ -65,7 +65,7 @@ fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
 struct Tended {
     program: Pid,
     status: Option<WaitStatus>,
-    starter: OwnedFd,
+    starter: Starter,
     signals: Signals,
     ending: Option<Ending>,
     /// When the program should have ended by itself, its starter being gone.
@@ -75,13 +75,7 @@ struct Tended {
 impl Tended {
     fn start(starter: i32, program: &OsString, arguments: &[OsString]) -> io::Result<Self> {
         let signals = Signals::handle()?;
-        let gone = || io::Error::other("whoever started this is gone");
-        let pid = Pid::from_raw(starter).ok_or_else(gone)?;
-        let starter = pidfd_open(pid, PidfdFlags::empty())?;
-        // The number could be another's by now, and then the parent is another, too.
-        if getppid() != Some(pid) {
-            return Err(gone());
-        }
+        let starter = Starter::of(starter)?;
         // Not waited for by this handle: the loop reaps every child, this one and what it leaves behind, by number.
         let program = Pid::from_child(&Command::new(program).args(arguments).spawn()?);
         // What of them is held here would keep the other side from seeing that the program has closed it.
@@ -146,18 +140,43 @@ impl Tended {
             tv_nsec: patience.subsec_nanos().into(),
         };
         let mut waits = vec![PollFd::new(self.signals.wake(), PollFlags::IN)];
-        if self.orphaned_until.is_none() {
-            waits.push(PollFd::new(&self.starter, PollFlags::IN));
+        if self.orphaned_until.is_none()
+            && let Some(end) = &self.starter.end
+        {
+            waits.push(PollFd::new(end, PollFlags::IN));
         }
         let polled = poll(&mut waits, Some(&patience));
-        let is_orphaned = waits.get(1).is_some_and(|starter| !starter.revents().is_empty());
-        if is_orphaned {
+        let is_over = waits.get(1).is_some_and(|end| !end.revents().is_empty());
+        if self.orphaned_until.is_none() && (is_over || self.starter.is_gone()) {
             self.orphaned_until = Some(Instant::now() + PATIENCE);
         }
         // A wait that fails must not become a loop that never rests.
         if polled.is_err_and(|error| error != Errno::INTR) {
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+}
+
+/// Whoever started this process.
+struct Starter {
+    pid: Pid,
+    /// Readable once it has ended. Linux has none before 5.3, and some sandboxes allow none: then the end is seen at the next look.
+    end: Option<OwnedFd>,
+}
+
+impl Starter {
+    /// It, if it is this process's parent.
+    fn of(pid: i32) -> io::Result<Self> {
+        let gone = || io::Error::other("whoever started this is gone");
+        let pid = Pid::from_raw(pid).ok_or_else(gone)?;
+        let starter = Self { pid, end: pidfd_open(pid, PidfdFlags::empty()).ok() };
+        // The number could be another's by now, and then the parent is another, too.
+        if starter.is_gone() { Err(gone()) } else { Ok(starter) }
+    }
+
+    /// Whoever has no parent any more has another.
+    fn is_gone(&self) -> bool {
+        getppid() != Some(self.pid)
     }
 }
 
