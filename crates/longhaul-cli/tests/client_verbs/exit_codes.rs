@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+#[cfg(target_os = "linux")]
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -111,8 +113,6 @@ fn what_only_servers_start_says_by_its_code_how_that_ended() {
         #[cfg(target_os = "linux")]
         (&["tend", &me, "sh", "-c", "exit 9"], 9),
         #[cfg(target_os = "linux")]
-        (&["tend", &me, "sh", "-c", "kill -TERM $$"], 143),
-        #[cfg(target_os = "linux")]
         (&["tend", &me, "/nowhere/at/all"], 127),
         #[cfg(target_os = "linux")]
         (&["tend-group", &me, "sh", "-c", "exit 9"], 9),
@@ -121,6 +121,24 @@ fn what_only_servers_start_says_by_its_code_how_that_ended() {
     ] {
         let (came, said) = verb(words);
         assert_eq!(came, code, "{words:?}: {said}");
+    }
+}
+
+/// Whoever waits for it is told that it was killed, not that it ended with a code of its own.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_tends_a_program_ends_by_the_signal_that_has_ended_that() {
+    let me = std::process::id().to_string();
+    for verb in ["tend", "tend-group"] {
+        for (name, signal) in [("TERM", 15), ("KILL", 9), ("INT", 2), ("SEGV", 11)] {
+            let ends = format!("ulimit -c 0; kill -{name} $$");
+            let mut tended = Command::new(LONGHAUL);
+            let status = tended.args([verb, &me, "sh", "-c", &ends]).process_group(0).status().unwrap();
+            assert_eq!(status.signal(), Some(signal), "{verb} {name}: {status}");
+        }
+        // One of real time, whose number is a code beside the signal's own.
+        let (code, said) = self::verb(&[verb, &me, "sh", "-c", "kill -40 $$"]);
+        assert_eq!(code, 168, "{said}");
     }
 }
 

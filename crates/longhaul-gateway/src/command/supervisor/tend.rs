@@ -14,8 +14,8 @@ use rustix::{
     fd::OwnedFd,
     io::Errno,
     process::{
-        Pid, PidfdFlags, Signal, WaitStatus, getpgrp, getpid, getppid, kill_current_process_group,
-        pidfd_open, set_child_subreaper, setpgid,
+        DumpableBehavior, Pid, PidfdFlags, Signal, WaitStatus, getpgrp, getpid, getppid,
+        kill_current_process_group, pidfd_open, set_child_subreaper, set_dumpable_behavior, setpgid,
     },
     stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
 };
@@ -30,7 +30,7 @@ use crate::command::process;
 /// started, at once the orderly and after a second the other way; so does the end of `starter`, however it came, once the
 /// program has had two seconds to end by itself when its input did.
 ///
-/// The exit code is the program's, 128 and the number of the signal that ended it, or 127 when it could not be started.
+/// The process ends as the program did, by the same exit code or the same signal; with 127 when it could not be started.
 pub fn tend(starter: i32, program: &OsString, arguments: &[OsString]) -> ExitCode {
     let tended = become_its_subreaper().and_then(|()| Tended::start(starter, program, arguments));
     tended.map_or_else(|error| not_started(program, &error), Tended::run)
@@ -98,7 +98,7 @@ impl Tended {
             if let Some(ending) = &mut self.ending {
                 let is_given_up = ending.advance(now, None);
                 if is_given_up || self.status.is_some() && process::living_descendants_of_self().is_empty() {
-                    return code(self.status);
+                    return end_as(self.status);
                 }
             }
             self.wait();
@@ -111,10 +111,10 @@ impl Tended {
             // Who tells the group to end tells the program, too.
             let _is_told = self.signals.take_terminate();
             match self.orphaned_until {
-                None if self.status.is_some() => return code(self.status),
+                None if self.status.is_some() => return end_as(self.status),
                 Some(until) if self.status.is_some() || Instant::now() >= until => {
                     end_own_group();
-                    return code(self.status);
+                    return end_as(self.status);
                 }
                 _ => self.wait(),
             }
@@ -190,10 +190,22 @@ fn end_own_group() {
     let _delivered = kill_current_process_group(Signal::KILL);
 }
 
-fn code(status: Option<WaitStatus>) -> ExitCode {
+/// Ends this process by the signal that ended the program, or gives the program's exit code: whoever waits for this one is to see
+/// how that one ended.
+fn end_as(status: Option<WaitStatus>) -> ExitCode {
     let Some(status) = status else { return ExitCode::FAILURE };
-    let code = status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+    if let Some(signal) = status.terminating_signal() {
+        // The core, if there is to be one, is the program's.
+        let _without_core = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        // It comes back where the signal ends nothing by default: those of real time are not known there.
+        let _ended = signal_hook::low_level::emulate_default_handler(signal);
+        return code(128 + signal);
+    }
+    status.exit_status().map_or(ExitCode::FAILURE, code)
+}
+
+fn code(code: i32) -> ExitCode {
+    u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// How long what is told to end may take for it.
