@@ -142,6 +142,39 @@ fn what_tends_a_program_ends_by_the_signal_that_has_ended_that() {
     }
 }
 
+/// Whoever has too few descriptors has none for that, as anybody before Linux 5.3.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_ends_after_its_starter_where_no_descriptor_can_show_that() {
+    for most in 4..64 {
+        let script = format!(
+            "ulimit -n {most}; \"$0\" tend-group $$ sh -c 'echo $PPID $$; exec sleep 60'; echo not started"
+        );
+        let mut starter = Command::new("sh");
+        starter.args(["-c", &script, LONGHAUL]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut starter = starter.stderr(Stdio::null()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(starter.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let pids = said.split_whitespace().map(str::parse::<u32>).collect::<Result<Vec<_>, _>>();
+        let Ok([tends, program]) = pids.as_deref() else {
+            starter.wait().unwrap();
+            continue;
+        };
+        let held = std::fs::read_dir(format!("/proc/{tends}/fd")).unwrap();
+        let held: Vec<_> = held.map(|entry| std::fs::read_link(entry.unwrap().path()).unwrap()).collect();
+        starter.kill().unwrap();
+        starter.wait().unwrap();
+        eventually("it outlives its starter", || {
+            let stat = std::fs::read_to_string(format!("/proc/{program}/stat")).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ")
+        });
+        let shows_it = |held: &&std::path::PathBuf| held.to_string_lossy().contains("pidfd");
+        assert_eq!(held.iter().find(shows_it), None, "with {most} there is none to spare");
+        return;
+    }
+    panic!("it is never started");
+}
+
 /// Each call of a server may leave an orphan behind, which becomes a child of what tends it.
 #[cfg(target_os = "linux")]
 #[test]

@@ -75,11 +75,11 @@ struct Tended {
 impl Tended {
     fn start(starter: i32, program: &OsString, arguments: &[OsString]) -> io::Result<Self> {
         let signals = Signals::handle()?;
+        // What of the streams is held here would keep the other side from seeing that the program has closed it.
+        let null = File::options().read(true).write(true).open("/dev/null")?;
         let starter = Starter::of(starter)?;
         // Not waited for by this handle: the loop reaps every child, this one and what it leaves behind, by number.
         let program = Pid::from_child(&Command::new(program).args(arguments).spawn()?);
-        // What of them is held here would keep the other side from seeing that the program has closed it.
-        let null = File::options().read(true).write(true).open("/dev/null")?;
         dup2_stdin(&null)?;
         dup2_stdout(&null)?;
         dup2_stderr(&null)?;
