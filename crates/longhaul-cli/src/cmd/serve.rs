@@ -189,11 +189,12 @@ fn exposes_anonymously(config: &Config, args: &Args) -> Option<String> {
 fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("LONGHAUL_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|no| !no.is_empty());
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         // A host that keeps a server's log keeps text.
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(std::io::stderr().is_terminal() && !is_plain);
     // Only a second call could fail, and there is none.
     let _ = subscriber.try_init();
 }

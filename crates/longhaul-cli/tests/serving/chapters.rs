@@ -7,6 +7,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::LONGHAUL;
 use super::fleet::{redis, rig};
@@ -28,10 +29,12 @@ fn chapter(name: &str) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// A port that nobody listens on.
+/// A port that nobody listens on, nor has a connection from: those are given higher ones.
 fn free_port() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port().to_string()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() % 1_000) as u16 * 10;
+    let mut ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap().to_string()
 }
 
 /// Does what a chapter says; `store` is what it calls `STORE`.
