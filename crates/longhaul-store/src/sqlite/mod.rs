@@ -46,7 +46,8 @@ use crate::{
 
 /// Tasks, events and entries in one SQLite file.
 ///
-/// Reads run where they are called, on a connection of their own: a few microseconds, no thread changes hands. Writes
+/// Reads run where they are called, on a connection of their own: a few microseconds, no thread changes hands. A task that
+/// was read lately is read from memory, for as long as nobody has changed it, in whichever process. Writes
 /// go to one thread, which commits what has come together in the meantime and answers when it is on disk.
 ///
 /// Beside the file lie SQLite's own `-wal` and `-shm`, `<file>.writer` (whose turn it is to write, and how much has reached the
