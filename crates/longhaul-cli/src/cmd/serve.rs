@@ -189,7 +189,7 @@ fn exposes_anonymously(config: &Config, args: &Args) -> Option<String> {
 fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("LONGHAUL_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|no| !no.is_empty());
+    let is_plain = anstream::AutoStream::choice(&std::io::stderr()) == anstream::ColorChoice::Never;
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
