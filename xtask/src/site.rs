@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::mem;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -26,7 +27,7 @@ const SHOWN: usize = 2_000;
 /// reason.
 const RECALLED: usize = 80;
 
-/// How long the end of a command's output is waited for after its end.
+/// How long the end of a command's output is waited for after its end, on any machine.
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
 /// How often a running command is looked at.
@@ -49,6 +50,8 @@ pub(crate) struct Site {
     pub(crate) are_programs_built: Arc<AtomicBool>,
     /// Whether what commands print is shown though they succeed.
     is_verbose: bool,
+    /// How long the end of a command's output is waited for after its end.
+    last_words: Duration,
 }
 
 /// What a command did.
@@ -72,6 +75,7 @@ impl Site {
             complaints: Arc::default(),
             are_programs_built: Arc::default(),
             is_verbose,
+            last_words: LAST_WORDS,
         }
     }
 
@@ -133,10 +137,18 @@ impl Site {
         // The command's ends of the pipe would keep it open here as well.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let is_verbose = self.is_verbose;
-        let (lines, read_lines) = mpsc::channel();
+        let pipe = fs::read_link(format!("/proc/self/fd/{}", said.as_raw_fd())).unwrap_or_default();
+        let lines = Arc::<Mutex<Vec<String>>>::default();
+        let (end, ended) = mpsc::channel::<()>();
+        let reading = Arc::clone(&lines);
         thread::spawn(move || {
-            // Nobody listens any more once it was given up.
-            let _ = lines.send(read(BufReader::new(said), is_verbose));
+            read(BufReader::new(said), |line| {
+                if is_verbose {
+                    println!("{line}");
+                }
+                reading.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            });
+            drop(end);
         });
         let status = loop {
             if let Some(status) = child.try_wait()? {
@@ -148,12 +160,16 @@ impl Site {
             }
             thread::sleep(LOOK);
         };
-        // What outlives the command may keep its output open.
-        let lines = read_lines.recv_timeout(LAST_WORDS).unwrap_or_else(|_| {
-            vec!["what it printed is not shown: something that it started has not ended".to_owned()]
-        });
-        let success = status.is_some_and(|status| status.success());
-        let told = if success { Vec::new() } else { telling(&lines) };
+        // What outlives the command may keep its output open. Whoever started that did not end it, and that is a fault.
+        let is_left = matches!(ended.recv_timeout(self.last_words), Err(mpsc::RecvTimeoutError::Timeout));
+        let lines = mem::take(&mut *lines.lock().unwrap_or_else(PoisonError::into_inner));
+        let success = status.is_some_and(|status| status.success()) && !is_left;
+        let mut told: Vec<&str> = if success { Vec::new() } else { telling(&lines) };
+        let left: Vec<String> = if is_left { holders(&pipe) } else { Vec::new() };
+        if is_left {
+            told.push("it is over, and something that it started has not ended:");
+            told.extend(left.iter().map(String::as_str));
+        }
         if !is_verbose {
             last(&told, SHOWN).for_each(|line| println!("{line}"));
         }
@@ -244,18 +260,28 @@ fn last<'a>(lines: &'a [&str], most: usize) -> impl Iterator<Item = Cow<'a, str>
     before.into_iter().chain(lines[left_out..].iter().map(|line| Cow::Borrowed(*line)))
 }
 
-fn read(mut reader: impl BufRead, is_shown: bool) -> Vec<String> {
-    let mut lines = Vec::new();
+fn read(mut reader: impl BufRead, mut each: impl FnMut(String)) {
     let mut line = Vec::new();
     while matches!(reader.read_until(b'\n', &mut line), Ok(read) if read > 0) {
-        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-        if is_shown {
-            println!("{text}");
-        }
-        lines.push(text);
+        each(String::from_utf8_lossy(&line).trim_end().to_owned());
         line.clear();
     }
-    lines
+}
+
+/// The other processes that hold a pipe open, a line each; none where there is no `/proc`.
+fn holders(pipe: &Path) -> Vec<String> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    let others = processes.filter(|process| !process.ends_with(std::process::id().to_string()));
+    let is_held = |process: &PathBuf| {
+        let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        files.filter_map(|file| fs::read_link(file.path()).ok()).any(|file| file == pipe)
+    };
+    let words = |process: PathBuf| {
+        let words = fs::read(process.join("cmdline")).unwrap_or_default();
+        let pid = process.file_name().unwrap_or_default().display();
+        format!("  {pid}: {}", String::from_utf8_lossy(&words).replace('\0', " ").trim_end())
+    };
+    others.filter(is_held).map(words).collect()
 }
 
 /// The processes below `ancestor`; none where there is no `/proc`.
@@ -348,6 +374,16 @@ mod tests {
             thread::sleep(LOOK);
         }
         panic!("process {pid} is still alive");
+    }
+
+    #[test]
+    fn what_outlives_a_command_is_named_beside_all_that_was_said() {
+        let site = Site { last_words: Duration::from_secs(1), ..site(Duration::from_secs(60)) };
+        let ran = site.run(Command::new("sh").args(["-c", "echo begun; sleep 7 & exit 0"])).unwrap();
+        assert!(!ran.success, "it left something behind");
+        assert_eq!(ran.lines, ["begun"]);
+        let complaints = site.complaints();
+        assert!(complaints.last().unwrap().ends_with(": sleep 7"), "{complaints:?}");
     }
 
     #[test]
