@@ -159,8 +159,10 @@ impl<S: Server> fmt::Debug for Handle<S> {
 
 /// The threads of a store.
 pub(crate) fn threads() -> Result<Runtime, StoreError> {
+    // One more than there are processors would only be woken in vain: a seventh more CPU a task.
+    let processors = std::thread::available_parallelism().map_or(THREADS, usize::from);
     Builder::new_multi_thread()
-        .worker_threads(THREADS)
+        .worker_threads(THREADS.min(processors))
         .thread_name("longhaul-store")
         .enable_all()
         .build()
@@ -184,7 +186,7 @@ pub(crate) fn ended<T>(ended: Result<Result<T, StoreError>, JoinError>) -> Resul
 /// How often changes are looked for that no hint has told of, unless a store is told otherwise.
 pub(crate) const POLL: Duration = Duration::from_secs(2);
 
-/// Threads of a store: they do little more than wait for the server.
+/// Threads of a store, at most: they do little more than wait for the server.
 const THREADS: usize = 2;
 
 /// How long the end of a handle may take.
