@@ -1,6 +1,9 @@
-//! The servers that the transcripts are held against.
+//! The servers that the transcripts are held against, and the client.
 
+pub mod client;
+mod cut;
 mod deadly;
+mod queued;
 mod rules;
 mod tasks;
 pub mod v2099_01_01;
@@ -27,6 +30,8 @@ pub fn server(name: &str) -> Option<Server> {
         "once" => Some(once()),
         "pushed" => Some(pushed()),
         "drafted" => Some(drafted()),
+        "cut" => Some(cut::server()),
+        "queued" => Some(queued::server()),
         "deadly" => Some(deadly::server()),
         _ => None,
     }

@@ -29,6 +29,7 @@ pub(crate) fn server() -> Server {
         .tool(as_task(Tool::typed("both", "Ask two things at once", both)))
         .tool(as_task(Tool::typed("twice", "Ask the same thing twice", twice)))
         .tool(as_task(Tool::typed("poem", "Ask the model", poem)))
+        .tool(as_task(Tool::typed("confirmed", "Ask, then build", confirmed)))
         .tool(Tool::typed("greet", "Ask, then take a while", greet).reentrant(true).task(soon))
         .tool(Tool::typed("heeds", "Wait, and end as it sees fit", heeds).task(cooperative))
         .tool(Tool::typed("only", "Be a task or nothing", build).task(required))
@@ -79,6 +80,11 @@ async fn asked(cx: &Cx, what: &str) -> Result<&'static str, ToolError> {
 
 async fn confirm(cx: Cx, Nothing {}: Nothing) -> Result<&'static str, ToolError> {
     asked(&cx, "Go on?").await
+}
+
+async fn confirmed(cx: Cx, order: Build) -> Result<String, ToolError> {
+    let said = asked(&cx, "Go on?").await?;
+    Ok(format!("{said}, {}", build(cx, order).await))
 }
 
 async fn both(cx: Cx, Nothing {}: Nothing) -> Result<String, ToolError> {

@@ -19,10 +19,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::SILENCE;
+use super::clients::{Beside, FIRST};
 
 pub(crate) struct Core {
     pair: Pair,
     dispatcher: Dispatcher,
+    principal: Principal,
+    /// Its dialect and its room.
+    of: (&'static Dialect, usize),
     sender: mpsc::Sender<Outgoing>,
     outgoing: mpsc::Receiver<Outgoing>,
     push: Arc<dyn Push>,
@@ -31,11 +35,16 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(dispatcher: Dispatcher, dialect: &'static Dialect, room: usize) -> Self {
+        Self::of(FIRST, dispatcher, dialect, room)
+    }
+
+    fn of(who: &str, dispatcher: Dispatcher, dialect: &'static Dialect, room: usize) -> Self {
         let (sender, outgoing) = mpsc::channel(256);
         let mut pair = Pair::new(dialect, Duration::from_millis(1), room);
         pair.asked = Some(Vec::new());
         let push = Arc::new(ConnectionPush::new(sender.clone()));
-        Self { pair, dispatcher, sender, outgoing, push, running: Vec::new() }
+        let (principal, of) = (Principal::new(who).unwrap(), (dialect, room));
+        Self { pair, dispatcher, principal, of, sender, outgoing, push, running: Vec::new() }
     }
 
     /// Lets everything happen that is due.
@@ -59,7 +68,7 @@ impl Core {
             panic!("only requests are admitted")
         };
         let meta: RequestMeta<'_> = request.params.read("_meta").unwrap().unwrap_or_default();
-        let mut caller = Caller::new(Principal::new("host").ok());
+        let mut caller = Caller::new(Some(self.principal.clone()));
         match (meta.client_capabilities, self.pair.server.session()) {
             (Some(capabilities), _) => {
                 (caller.capabilities, caller.log_level) = (capabilities, meta.log_level);
@@ -117,6 +126,13 @@ impl Core {
             }
             _ => {}
         }
+    }
+}
+
+impl Beside for Core {
+    async fn beside(&self, who: &str) -> Result<Self, String> {
+        let (dialect, room) = self.of;
+        Ok(Self::of(who, self.dispatcher.clone(), dialect, room))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What transcripts go over, and holding a server to all of them.
 
+mod clients;
 mod core;
 mod pipes;
 mod web;
@@ -15,6 +16,7 @@ use longhaul::server::Dispatcher;
 use longhaul::transport::http::server::Options;
 use longhaul_test::transcript::{Book, Breach, Leg, Over, Row, breaches, play};
 
+use self::clients::{Beside, Clients};
 use self::core::Core;
 use self::pipes::Pipes;
 use self::web::Web;
@@ -40,7 +42,7 @@ fn rows() -> Vec<Row> {
 }
 
 /// Every row that is shown over `over`, in each revision that it holds in.
-fn all(over: Over) -> Vec<(Row, &'static Dialect)> {
+pub(crate) fn all(over: Over) -> Vec<(Row, &'static Dialect)> {
     let of = |row: Row| {
         let dialects = Dialect::spoken().filter(|dialect| row.goes(over, dialect));
         dialects.map(|dialect| (row.clone(), dialect)).collect::<Vec<_>>()
@@ -58,24 +60,44 @@ fn dispatcher(row: &Row) -> Dispatcher {
 /// Holds a server to every row over `over`. A process that is started for it gets these arguments.
 pub(crate) async fn hold_over(over: Over, arguments: &[&str]) {
     match over {
-        Over::Core => hold(over, 1, async |row, dialect| Core::new(dispatcher(row), dialect, row.room)).await,
-        Over::Pair => hold(over, 1, async |row, _| Pipes::pair(dispatcher(row))).await,
-        Over::Stdio => hold(over, AT_ONCE, async |row, _| Pipes::child(&row.server, arguments)).await,
+        Over::Core => {
+            hold_servers(over, 1, async |row, dialect| Core::new(dispatcher(row), dialect, row.room)).await;
+        }
+        Over::Pair => hold_servers(over, 1, async |row, _| Pipes::pair(dispatcher(row))).await,
+        Over::Stdio => {
+            hold_servers(over, AT_ONCE, async |row, _| Pipes::child(&row.server, arguments)).await;
+        }
         Over::Http => {
             let start = async |row: &Row, _| {
-                Web::start(dispatcher(row), row.opened, Options::default().max_running(row.room)).await
+                let options = Options::default().max_running(row.room);
+                Web::start_for(&row.clients, dispatcher(row), row.opened, options).await
             };
-            hold(over, AT_ONCE, start).await;
+            hold_servers(over, AT_ONCE, start).await;
         }
-        Over::Sse => hold(over, AT_ONCE, async |row, _| Web::paired(dispatcher(row)).await).await,
+        Over::Sse => hold_servers(over, AT_ONCE, async |row, _| Web::paired(dispatcher(row)).await).await,
     }
 }
 
-/// Holds a server to every row over `over`, so many at once.
-async fn hold<L: Leg>(over: Over, at_once: usize, start: impl AsyncFn(&Row, &'static Dialect) -> L) {
+/// Holds a server to every row of servers over `over`, so many at once.
+async fn hold_servers<L: Beside>(
+    over: Over,
+    at_once: usize,
+    start: impl AsyncFn(&Row, &'static Dialect) -> L,
+) {
+    let mut rows = all(over);
+    rows.retain(|(row, _)| row.client.is_none());
+    hold(rows, at_once, async |row, dialect| Clients::of(&row.clients, start(row, dialect).await)).await;
+}
+
+/// Holds what is at the other end of a leg to every row, so many at once.
+pub(crate) async fn hold<L: Leg>(
+    rows: Vec<(Row, &'static Dialect)>,
+    at_once: usize,
+    start: impl AsyncFn(&Row, &'static Dialect) -> L,
+) {
     static BOOK: LazyLock<Book> = LazyLock::new(|| Book::load().unwrap());
     let book = &*BOOK;
-    let held = stream::iter(all(over)).map(async |(row, dialect)| {
+    let held = stream::iter(rows).map(async |(row, dialect)| {
         let mut leg = start(&row, dialect).await;
         let heard = play(&row, dialect, &mut leg, book).await?;
         breaches(&row, dialect, &heard, book).await

@@ -12,25 +12,32 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader
 use tokio::process::{Child, Command};
 
 use super::SILENCE;
+use super::clients::{Beside, FIRST};
 
 type Reader = Box<dyn AsyncRead + Send + Unpin>;
 
 pub(crate) struct Pipes {
     lines: Lines<BufReader<Reader>>,
     writer: Box<dyn AsyncWrite + Send + Unpin>,
+    /// What serves the other end, within the process.
+    dispatcher: Option<Dispatcher>,
     /// Ends with the leg.
     _child: Option<Child>,
 }
 
 impl Pipes {
     pub(crate) fn pair(dispatcher: Dispatcher) -> Self {
+        Self::pair_of(FIRST, dispatcher)
+    }
+
+    fn pair_of(who: &str, dispatcher: Dispatcher) -> Self {
         let (ours, theirs) = memory::pair();
         let (reader, writer) = tokio::io::split(theirs);
-        let principal = Principal::new("host").unwrap();
-        let never = std::future::pending();
-        tokio::spawn(driver::serve(dispatcher, principal, reader, writer, Options::default(), never));
+        let (principal, never) = (Principal::new(who).unwrap(), std::future::pending());
+        let served = dispatcher.clone();
+        tokio::spawn(driver::serve(served, principal, reader, writer, Options::default(), never));
         let (reader, writer) = tokio::io::split(ours);
-        Self::over(Box::new(reader), Box::new(writer), None)
+        Self { dispatcher: Some(dispatcher), ..Self::over(Box::new(reader), Box::new(writer), None) }
     }
 
     pub(crate) fn child(server: &str, arguments: &[&str]) -> Self {
@@ -48,7 +55,14 @@ impl Pipes {
     }
 
     fn over(reader: Reader, writer: Box<dyn AsyncWrite + Send + Unpin>, child: Option<Child>) -> Self {
-        Self { lines: BufReader::new(reader).lines(), writer, _child: child }
+        Self { lines: BufReader::new(reader).lines(), writer, dispatcher: None, _child: child }
+    }
+}
+
+impl Beside for Pipes {
+    async fn beside(&self, who: &str) -> Result<Self, String> {
+        let dispatcher = self.dispatcher.clone().ok_or("a process serves one client")?;
+        Ok(Self::pair_of(who, dispatcher))
     }
 }
 

@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use longhaul::auth::{Protection, StaticTokens};
 use longhaul::proto::dialect::{Dialect, Era, Revision};
 use longhaul::server::Dispatcher;
 use longhaul::transport::http::server::{Options, serve};
@@ -20,13 +21,19 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::SILENCE;
+use super::clients::Beside;
 
 pub(crate) struct Web {
     address: SocketAddr,
-    served: JoinHandle<()>,
+    /// What serves it, if that ends with this leg.
+    served: Option<JoinHandle<()>>,
+    /// What it is let in by.
+    token: Option<String>,
     /// Where messages are sent.
     path: String,
-    /// Whether to open a session's own stream as soon as there is one.
+    /// Whether each session has a stream of its own.
+    has_stream: bool,
+    /// Whether to open that as soon as there is a session.
     listens: bool,
     session: Option<String>,
     status: Option<u16>,
@@ -53,11 +60,48 @@ impl Web {
             let never = std::future::pending();
             serve(dispatcher, listener, options, never).await.unwrap();
         });
+        let mut this = Self::at(address, listens);
+        this.served = Some(served);
+        this
+    }
+
+    /// The same for who is one of these clients, each of whom has a token.
+    pub(crate) async fn start_for(
+        clients: &[String],
+        dispatcher: Dispatcher,
+        listens: bool,
+        options: Options,
+    ) -> Self {
+        let Some(first) = clients.first() else { return Self::start(dispatcher, listens, options).await };
+        let tokens =
+            clients.iter().try_fold(StaticTokens::new(), |tokens, who| tokens.token(who, &token(who), None));
+        let guard = Protection::new().tokens(tokens.unwrap()).guard().unwrap();
+        let mut this = Self::start(dispatcher, listens, options.guard(guard)).await;
+        this.token = Some(token(first));
+        this
+    }
+
+    fn at(address: SocketAddr, listens: bool) -> Self {
         let (sender, arrived) = mpsc::unbounded_channel();
         let (session, status, last) = (None, None, None);
         let (streams, event) = (Vec::new(), String::new());
         let path = "/mcp".to_owned();
-        Self { address, served, path, listens, session, status, streams, last, arrived, sender, event }
+        let (served, token, has_stream) = (None, None, listens);
+        Self {
+            address,
+            served,
+            token,
+            path,
+            has_stream,
+            listens,
+            session,
+            status,
+            streams,
+            last,
+            arrived,
+            sender,
+            event,
+        }
     }
 
     /// The same as 2024-11-05 had it: one stream, which says where messages are sent and brings all that is answered.
@@ -111,6 +155,9 @@ impl Web {
             ("accept".to_owned(), "application/json, text/event-stream".to_owned()),
         ];
         let mut add = |name: &str, value: &str| headers.push((name.to_owned(), value.to_owned()));
+        if let Some(token) = &self.token {
+            add("authorization", &format!("Bearer {token}"));
+        }
         let params = said.message.map(|message| &message["params"]);
         let described =
             params.and_then(|params| params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str());
@@ -178,6 +225,19 @@ fn begins_like(expected: &Value, message: &Value) -> bool {
         && (expected.get("method").is_some()
             || expected.get("id") == message.get("id")
             || expected["id"] == "*")
+}
+
+/// What a client is let in by.
+fn token(who: &str) -> String {
+    format!("the-token-of-a-client-{who}")
+}
+
+impl Beside for Web {
+    async fn beside(&self, who: &str) -> Result<Self, String> {
+        let mut this = Self::at(self.address, self.has_stream);
+        this.token = Some(token(who));
+        Ok(this)
+    }
 }
 
 impl Leg for Web {
@@ -256,6 +316,8 @@ impl Leg for Web {
 
 impl Drop for Web {
     fn drop(&mut self) {
-        self.served.abort();
+        if let Some(served) = &self.served {
+            served.abort();
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Playing a row: against a server, and against what was heard of one.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::names::Names;
 use super::row::{Line, Row, Words};
 use super::schema::Book;
 
-/// What the client says.
+/// What is said to who is held to a rule.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Said<'s> {
@@ -27,7 +27,7 @@ pub struct Said<'s> {
     pub is_verb: bool,
 }
 
-/// What is heard of the server.
+/// What is heard of who is held to a rule.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "all that a row can ask for")]
 pub enum Heard {
@@ -35,9 +35,11 @@ pub enum Heard {
     Message(Value),
     /// The status of an answer.
     Status(u16),
+    /// The value of a header, nothing where there is none.
+    Header(String),
 }
 
-/// A server's other end.
+/// The other end of who is held to a rule.
 pub trait Leg {
     /// Says something.
     fn say(&mut self, said: Said<'_>) -> impl Future<Output = Result<(), String>>;
@@ -57,6 +59,20 @@ pub trait Leg {
     ///
     /// Where there is none.
     fn status(&mut self) -> Result<u16, String>;
+
+    /// A header of what was heard last, nothing if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// Where there are none.
+    fn header(&mut self, name: &str) -> Result<String, String> {
+        Err(format!("there is no {name} without HTTP"))
+    }
+
+    /// Lets another client speak.
+    fn turn(&mut self, who: &str) -> impl Future<Output = Result<(), String>> {
+        std::future::ready(Err(format!("there is no {who} here")))
+    }
 
     /// Lets time pass.
     fn wait(&mut self, time: Duration) -> impl Future<Output = ()>;
@@ -80,7 +96,7 @@ pub struct Breach {
     pub what: String,
 }
 
-/// Holds the server at the other end of `leg` to `row`; gives what was heard.
+/// Holds who is at the other end of `leg` to `row`; gives what was heard.
 ///
 /// # Errors
 ///
@@ -91,7 +107,7 @@ pub async fn play(
     leg: &mut impl Leg,
     book: &Book,
 ) -> Result<Vec<Heard>, Breach> {
-    Talk::new(dialect, book).run(row, leg, None).await
+    Talk::new(row, dialect, book).run(row, leg, None).await
 }
 
 /// Plays what was `heard` again, as it was and then with each breach of the row in its place.
@@ -107,7 +123,7 @@ pub async fn breaches(
 ) -> Result<usize, Breach> {
     let again = async |instead| {
         let mut recorded = Recorded(heard.iter().cloned().collect());
-        Talk::new(dialect, book).run(row, &mut recorded, instead).await
+        Talk::new(row, dialect, book).run(row, &mut recorded, instead).await
     };
     again(None).await?;
     let mut found_out = 0;
@@ -115,6 +131,7 @@ pub async fn breaches(
         let breaches = match line {
             Line::Hear { breaches, .. } => breaches.len(),
             Line::Status { breaches, .. } => breaches.len(),
+            Line::Header { breaches, .. } => breaches.len(),
             _ => 0,
         };
         for breach in 0..breaches {
@@ -138,17 +155,20 @@ struct Talk<'b> {
     aside: VecDeque<Value>,
     /// How often tasks were looked at.
     looks: usize,
+    /// Whose sessions are open.
+    open: HashSet<String>,
     /// The revision and the method of each request, either side's, by its id.
     asked: HashMap<String, (String, String)>,
 }
 
 impl<'b> Talk<'b> {
-    fn new(dialect: &'static Dialect, book: &'b Book) -> Self {
-        let mut names = Names::default();
+    fn new(row: &Row, dialect: &'static Dialect, book: &'b Book) -> Self {
+        let mut names = Names::new(row.apart.clone());
         names.set("revision", dialect.revision().as_str().into());
         names.set("spoken", json!(Dialect::dates().collect::<Vec<_>>()));
+        let open = row.clients.first().cloned().into_iter().collect();
         let (heard, aside, asked) = (Vec::new(), VecDeque::new(), HashMap::new());
-        Self { dialect, book, names, heard, aside, looks: 0, asked }
+        Self { dialect, book, names, heard, aside, looks: 0, open, asked }
     }
 
     /// With `instead`, a breach takes the place of what is heard: which one, and of which line.
@@ -168,6 +188,10 @@ impl<'b> Talk<'b> {
             let breach = instead.and_then(|(at, breach)| (at == index).then_some(breach));
             let at = |what| broken(format!("line {}: {what}", index + 1));
             self.line(row, line, leg, breach).await.map_err(at)?;
+            let begins = matches!(line, Line::Turn(who) if self.open.insert(who.clone()));
+            for line in opening.iter().filter(|_| begins) {
+                self.line(row, line, leg, None).await.map_err(at)?;
+            }
         }
         match leg.left().iter().find(|left| !row.is_aside(left)) {
             Some(left) => Err(broken(format!("nobody expects {left}"))),
@@ -177,7 +201,13 @@ impl<'b> Talk<'b> {
 
     /// What opens a session, where there are sessions.
     fn opening(&self, row: &Row) -> Vec<Line> {
-        if !row.opened || self.dialect.era() == Era::Modern {
+        if !row.opened {
+            return Vec::new();
+        }
+        if row.client.is_some() {
+            return self.greeting(row);
+        }
+        if self.dialect.era() == Era::Modern {
             return Vec::new();
         }
         let revision = self.dialect.revision().as_str();
@@ -189,6 +219,31 @@ impl<'b> Talk<'b> {
             say(Words::Request("open".into(), "initialize".into(), hello)),
             Line::Hear { words: welcome, breaches: Vec::new() },
             say(Words::Notice("notifications/initialized".into(), json!({}))),
+        ]
+    }
+
+    /// How a client is greeted that is held to a rule: it asks what the server is, and is told.
+    fn greeting(&self, row: &Row) -> Vec<Line> {
+        let hear = |words| Line::Hear { words, breaches: Vec::new() };
+        let say = |words| Line::Say { words, revision: None, headers: Vec::new() };
+        let (revision, server) =
+            (self.dialect.revision().as_str(), json!({"name": "transcript", "version": "1"}));
+        let hello = json!("$hello");
+        if self.dialect.era() == Era::Modern {
+            let told = json!({
+                "resultType": "complete", "supportedVersions": [revision], "capabilities": row.able, "ttlMs": 0,
+                "cacheScope": "private", "_meta": {"io.modelcontextprotocol/serverInfo": server},
+            });
+            return vec![
+                hear(Words::Request(hello.clone(), "server/discover".into(), json!({}))),
+                say(Words::Answer(hello, "result".into(), told)),
+            ];
+        }
+        let told = json!({"protocolVersion": revision, "capabilities": row.able, "serverInfo": server});
+        vec![
+            hear(Words::Request(hello.clone(), "initialize".into(), json!({"protocolVersion": revision}))),
+            say(Words::Answer(hello, "result".into(), told)),
+            hear(Words::Notice("notifications/initialized".into(), Value::Null)),
         ]
     }
 
@@ -228,6 +283,18 @@ impl<'b> Talk<'b> {
                     Err(format!("expected the status {status}, found {heard}"))
                 }
             }
+            Line::Header { name, value, breaches } => {
+                let expected = self.names.fill(&json!(value))?;
+                let heard = leg.header(name)?;
+                let heard = breach.map_or(heard, |breach| breaches[breach].clone());
+                self.heard.push(Heard::Header(heard.clone()));
+                if expected == heard {
+                    Ok(())
+                } else {
+                    Err(format!("{name}: expected {expected}, found {heard:?}"))
+                }
+            }
+            Line::Turn(who) => leg.turn(who).await,
             Line::Wait(time) => {
                 leg.wait(*time).await;
                 Ok(())
@@ -400,6 +467,17 @@ impl Leg for Recorded {
             Some(Heard::Status(status)) => Ok(status),
             other => Err(format!("no status was heard, but {other:?}")),
         }
+    }
+
+    fn header(&mut self, _: &str) -> Result<String, String> {
+        match self.0.pop_front() {
+            Some(Heard::Header(value)) => Ok(value),
+            other => Err(format!("no header was heard, but {other:?}")),
+        }
+    }
+
+    async fn turn(&mut self, _: &str) -> Result<(), String> {
+        Ok(())
     }
 
     async fn wait(&mut self, _: Duration) {}

@@ -6,6 +6,8 @@ use std::time::Duration;
 use longhaul_proto::dialect::{Dialect, Era, Revision};
 use serde_json::{Value, json};
 
+use super::names::Apart;
+
 /// One rule.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -16,12 +18,19 @@ pub struct Row {
     within: Vec<String>,
     /// What it is shown over.
     pub over: Vec<Over>,
-    /// What the client declares it can do.
+    /// What the one that is not held to it declares it can do.
     pub able: Value,
-    /// Whether a session is opened before the first line, where there are sessions.
+    /// Whether a session is opened before the first line, where there are sessions; with a client that is held to it, whether
+    /// its server is greeted.
     pub opened: bool,
     /// Which server is held to it.
     pub server: String,
+    /// What a client does that is held to it, in place of a server.
+    pub client: Option<String>,
+    /// Who the clients are, where there are several; the first begins.
+    pub clients: Vec<String>,
+    /// The names that are held apart.
+    pub apart: Apart,
     /// How many requests it lets run at once.
     pub room: usize,
     /// Notifications whose order among the other messages is not part of the rule.
@@ -59,11 +68,11 @@ impl Over {
     }
 }
 
-/// One line of a conversation.
+/// One line of a conversation. Who is held to the rule is heard, and the other says something: the client, mostly.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a runner must know them all")]
 pub enum Line {
-    /// The client says this, over HTTP with these headers; one without a value is left out.
+    /// This is said, over HTTP with these headers; one without a value is left out.
     Say {
         /// What.
         words: Words,
@@ -72,7 +81,7 @@ pub enum Line {
         /// Headers of its own.
         headers: Vec<(String, Option<String>)>,
     },
-    /// The server says this next.
+    /// This is heard next.
     Hear {
         /// What.
         words: Words,
@@ -86,6 +95,17 @@ pub enum Line {
         /// What would break the rule in its place.
         breaches: Vec<u16>,
     },
+    /// What was heard last has this header, over HTTP.
+    Header {
+        /// Which.
+        name: String,
+        /// Its value, with names in it.
+        value: String,
+        /// What would break the rule in its place; nothing is no header.
+        breaches: Vec<String>,
+    },
+    /// Another client speaks from here on.
+    Turn(String),
     /// So much time passes.
     Wait(Duration),
     /// A task is asked after until it has another status.
@@ -131,6 +151,9 @@ impl Row {
             able: json!({}),
             opened: true,
             server: "rules".to_owned(),
+            client: None,
+            clients: Vec::new(),
+            apart: Apart::default(),
             room: 256,
             aside: Vec::new(),
             lines: Vec::new(),
@@ -138,58 +161,77 @@ impl Row {
         let mut headers = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
-            let wrong = |what: &str| format!("{name}:{}: {what}: {line}", number + 1);
-            let Some((sign, rest)) = line.split_at_checked(1) else { continue };
-            let rest = rest.trim();
-            match sign {
-                "#" => {}
-                ">" => {
-                    let (revision, rest) = match rest.strip_prefix('@').and_then(|rest| rest.split_once(' '))
-                    {
-                        Some((revision, rest)) => (Some(revision.to_owned()), rest),
-                        None => (None, rest),
-                    };
-                    let words = Words::read(rest).map_err(|what| wrong(&what))?;
-                    row.lines.push(Line::Say { words, revision, headers: std::mem::take(&mut headers) });
-                }
-                "<" => {
-                    let words = Words::read(rest).map_err(|what| wrong(&what))?;
-                    row.lines.push(Line::Hear { words, breaches: Vec::new() });
-                }
-                "=" => {
-                    let status = rest.parse().map_err(|_| wrong("not a status"))?;
-                    row.lines.push(Line::Status { status, breaches: Vec::new() });
-                }
-                "!" => match row.lines.last_mut() {
-                    Some(Line::Hear { breaches, .. }) => {
-                        breaches.push(Words::read(rest).map_err(|what| wrong(&what))?);
-                    }
-                    Some(Line::Status { breaches, .. }) => {
-                        breaches.push(rest.parse().map_err(|_| wrong("not a status"))?);
-                    }
-                    _ => return Err(wrong("only what is heard can be a breach")),
-                },
-                "+" => {
-                    let (header, value) = rest.split_once(':').ok_or_else(|| wrong("not a header"))?;
-                    let value = Some(value.trim().to_owned()).filter(|value| !value.is_empty());
-                    headers.push((header.to_ascii_lowercase(), value));
-                }
-                "?" => {
-                    let (task, status) =
-                        rest.split_once(' ').ok_or_else(|| wrong("a task and its status"))?;
-                    row.lines.push(Line::Settle { task: task.to_owned(), status: status.trim().to_owned() });
-                }
-                "." => {
-                    let millis = rest.parse().map_err(|_| wrong("not a number of milliseconds"))?;
-                    row.lines.push(Line::Wait(Duration::from_millis(millis)));
-                }
-                _ => row.set(line).map_err(|what| wrong(&what))?,
-            }
+            row.read(line, &mut headers).map_err(|what| format!("{name}:{}: {what}: {line}", number + 1))?;
         }
         if row.breaches() == 0 {
             return Err(format!("{name}: nothing is said that would break the rule"));
         }
         Ok(row)
+    }
+
+    /// Reads one line. Headers stand before what they belong to.
+    fn read(&mut self, line: &str, headers: &mut Vec<(String, Option<String>)>) -> Result<(), String> {
+        let Some((sign, rest)) = line.split_at_checked(1) else { return Ok(()) };
+        let is_said = sign == if self.client.is_some() { "<" } else { ">" };
+        let (right_behind, rest) = match rest.split_once(' ') {
+            Some((right_behind, rest)) => (right_behind, rest.trim()),
+            None => (rest, ""),
+        };
+        match sign {
+            "#" => {}
+            "<" | ">" if is_said => {
+                let (revision, rest) = match rest.strip_prefix('@').and_then(|rest| rest.split_once(' ')) {
+                    Some((revision, rest)) => (Some(revision.to_owned()), rest),
+                    None => (None, rest),
+                };
+                let words = Words::read(rest)?;
+                self.lines.push(Line::Say { words, revision, headers: std::mem::take(headers) });
+            }
+            "<" | ">" => self.lines.push(Line::Hear { words: Words::read(rest)?, breaches: Vec::new() }),
+            "=" => {
+                let status = rest.parse().map_err(|_| "not a status")?;
+                self.lines.push(Line::Status { status, breaches: Vec::new() });
+            }
+            // What of the requirements is broken stands right behind the sign, for whoever counts them.
+            "!" if right_behind.is_empty() || right_behind.starts_with(|c: char| c.is_ascii_uppercase()) => {
+                self.read_breach(rest)?;
+            }
+            "!" => return Err("no requirement".to_owned()),
+            "+" => {
+                let (header, value) = rest.split_once(':').ok_or("not a header")?;
+                let (name, value) = (header.to_ascii_lowercase(), value.trim().to_owned());
+                if self.client.is_some() {
+                    self.lines.push(Line::Header { name, value, breaches: Vec::new() });
+                } else {
+                    headers.push((name, Some(value).filter(|value| !value.is_empty())));
+                }
+            }
+            "@" if self.clients.iter().any(|client| client == rest) => {
+                self.lines.push(Line::Turn(rest.to_owned()));
+            }
+            "@" => return Err("none of the clients".to_owned()),
+            "?" => {
+                let (task, status) = rest.split_once(' ').ok_or("a task and its status")?;
+                self.lines.push(Line::Settle { task: task.to_owned(), status: status.trim().to_owned() });
+            }
+            "." => {
+                let millis = rest.parse().map_err(|_| "not a number of milliseconds")?;
+                self.lines.push(Line::Wait(Duration::from_millis(millis)));
+            }
+            _ => self.set(line)?,
+        }
+        Ok(())
+    }
+
+    /// Reads what would break the rule in place of the last line.
+    fn read_breach(&mut self, text: &str) -> Result<(), String> {
+        match self.lines.last_mut() {
+            Some(Line::Hear { breaches, .. }) => breaches.push(Words::read(text)?),
+            Some(Line::Status { breaches, .. }) => breaches.push(text.parse().map_err(|_| "not a status")?),
+            Some(Line::Header { breaches, .. }) => breaches.push(text.to_owned()),
+            _ => return Err("only what is heard can be a breach".to_owned()),
+        }
+        Ok(())
     }
 
     fn set(&mut self, line: &str) -> Result<(), String> {
@@ -202,6 +244,13 @@ impl Row {
             "aside" => self.aside = words.map(str::to_owned).collect(),
             "opened" => self.opened = words.next() != Some("no"),
             "server" => self.server = words.collect(),
+            "client" => {
+                self.client = Some(value.trim().to_owned());
+                self.over = vec![Over::Pair, Over::Http];
+            }
+            "clients" => self.clients = words.map(str::to_owned).collect(),
+            "apart" => self.apart.different = words.map(str::to_owned).collect(),
+            "secret" => self.apart.secret = words.map(str::to_owned).collect(),
             "room" => self.room = value.trim().parse().map_err(|_| "not a number".to_owned())?,
             _ => return Err("no such key".to_owned()),
         }
@@ -213,6 +262,7 @@ impl Row {
         let of = |line: &Line| match line {
             Line::Hear { breaches, .. } => breaches.len(),
             Line::Status { breaches, .. } => breaches.len(),
+            Line::Header { breaches, .. } => breaches.len(),
             _ => 0,
         };
         self.lines.iter().map(of).sum()
@@ -322,5 +372,25 @@ mod tests {
         assert!(refused("> {").contains("r:1"));
         assert!(refused("? $task").contains("a task and its status"));
         assert!(refused("over: mail").contains("over what?"));
+        assert!(refused("< 1 result\n!1 result").contains("r:2: no requirement"));
+        assert!(refused("clients: ann bob\n@ eve").contains("r:2: none of the clients"));
+    }
+
+    #[test]
+    fn a_breach_may_say_what_it_breaks() {
+        let row = Row::parse("r", "> 1 ping\n< 1 result\n!R2-01,R3-C1 1 error\n! ~").unwrap();
+        let Line::Hear { breaches, .. } = &row.lines[1] else { panic!("{row:?}") };
+        assert!(matches!(&breaches[..], [Words::Answer(..), Words::Raw(_)]), "{breaches:?}");
+    }
+
+    #[test]
+    fn a_client_is_heard_where_it_is_held_to_the_rule() {
+        let text = "client: call\nclients: ann bob\n> $c ping\n! ~\n+ Mcp-Name: $c\n!R3-48 x\n!R3-48\n< $c result\n@ bob\n";
+        let row = Row::parse("r", text).unwrap();
+        assert!(matches!(&row.lines[0], Line::Hear { breaches, .. } if breaches.len() == 1));
+        assert!(matches!(&row.lines[1], Line::Header { breaches, .. } if breaches[..] == ["x", ""]));
+        assert!(matches!(&row.lines[2], Line::Say { .. }));
+        assert!(matches!(&row.lines[3], Line::Turn(who) if who == "bob"));
+        assert_eq!(row.over, [Over::Pair, Over::Http]);
     }
 }
