@@ -64,6 +64,8 @@ pub(crate) struct Entry {
     pub(crate) open: Option<String>,
     /// What is not shown here, and why not.
     pub(crate) aside: Option<String>,
+    /// Why it shows in no message, so that no transcript can have a breach of it.
+    pub(crate) off_the_wire: Option<String>,
 }
 
 /// A part of the table: its title, its entries, and every id that it must have, in order.
@@ -71,6 +73,8 @@ pub(crate) struct Part<'t> {
     pub(crate) title: &'static str,
     pub(crate) entries: &'t BTreeMap<String, Entry>,
     pub(crate) ids: Vec<String>,
+    /// Whether it is about what is said.
+    pub(crate) on_the_wire: bool,
 }
 
 impl Table {
@@ -87,35 +91,36 @@ impl Table {
     pub(crate) fn parts(&self) -> Vec<Part<'_>> {
         let matrix = [("K", 28), ("N", 10), ("D", 8), ("T", 7), ("S", 5), ("V", 4), ("A", 8), ("X", 6)];
         vec![
-            Part { title: "Tasks of 2025-11-25", entries: &self.core, ids: numbered("R2-", 68) },
-            Part {
-                title: "The tasks extension",
-                entries: &self.extension,
-                ids: [numbered("R3-", 64), counted("R3-C", 17), counted("R3-I", 6)].concat(),
-            },
-            Part {
-                title: "Tasks as SEP-1686 drafted them",
-                entries: &self.drafted,
-                ids: numbered("R1-", 20),
-            },
-            Part { title: "The library", entries: &self.library, ids: numbered("RP-", 6) },
-            Part {
-                title: "What can go wrong",
-                entries: &self.matrix,
-                ids: matrix.into_iter().flat_map(|(kind, many)| counted(kind, many)).collect(),
-            },
-            Part { title: "How a client gets in", entries: &self.authorization, ids: counted("C", 24) },
-            Part {
-                title: "What its servers, and others on the way, may try",
-                entries: &self.threats,
-                ids: THREATS.map(|number| format!("S{number}")).to_vec(),
-            },
-            Part {
-                title: "What went wrong with others",
-                entries: &self.peers,
-                ids: [counted("FastMCP-", 6), counted("rmcp-", 2)].concat(),
-            },
+            Part::said("Tasks of 2025-11-25", &self.core, numbered("R2-", 68)),
+            Part::said(
+                "The tasks extension",
+                &self.extension,
+                [numbered("R3-", 64), counted("R3-C", 17), counted("R3-I", 6)].concat(),
+            ),
+            Part::said("Tasks as SEP-1686 drafted them", &self.drafted, numbered("R1-", 20)),
+            Part::new("The library", &self.library, numbered("RP-", 6)),
+            Part::new(
+                "What can go wrong",
+                &self.matrix,
+                matrix.into_iter().flat_map(|(kind, many)| counted(kind, many)).collect(),
+            ),
+            Part::new("How a client gets in", &self.authorization, counted("C", 24)),
+            Part::new(
+                "What its servers, and others on the way, may try",
+                &self.threats,
+                THREATS.map(|number| format!("S{number}")).to_vec(),
+            ),
+            Part::new(
+                "What went wrong with others",
+                &self.peers,
+                [counted("FastMCP-", 6), counted("rmcp-", 2)].concat(),
+            ),
         ]
+    }
+
+    /// The requirement of that id.
+    pub(crate) fn entry(&self, id: &str) -> Option<&Entry> {
+        self.parts().into_iter().find_map(|part| part.entries.get(id))
     }
 
     /// How many are open.
@@ -152,6 +157,16 @@ impl Table {
     }
 }
 
+impl<'t> Part<'t> {
+    fn new(title: &'static str, entries: &'t BTreeMap<String, Entry>, ids: Vec<String>) -> Self {
+        Self { title, entries, ids, on_the_wire: false }
+    }
+
+    fn said(title: &'static str, entries: &'t BTreeMap<String, Entry>, ids: Vec<String>) -> Self {
+        Self { on_the_wire: true, ..Self::new(title, entries, ids) }
+    }
+}
+
 /// The numbers of those threats.
 const THREATS: [u8; 16] = [28, 37, 38, 39, 40, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 64];
 
@@ -164,6 +179,7 @@ impl Entry {
         let mut shown: Vec<_> = self.by.iter().map(|by| link(by)).collect();
         shown.extend(self.open.as_ref().map(|why| format!("**open**: {why}")));
         shown.extend(self.aside.as_ref().map(|why| format!("not here: {why}")));
+        shown.extend(self.off_the_wire.as_ref().map(|why| format!("in no message: {why}")));
         shown.join("<br>")
     }
 }
@@ -209,7 +225,8 @@ const HEAD: &str = "\
 # What is required of tasks and of signing in, and what shows it
 
 Written by `cargo xtask requirements` from `requirements.toml`: change that. A name alone is a transcript
-(`transcripts/rules/NAME.txt`), which goes over more than one transport and has breaches that are found out; anything else
+(`transcripts/rules/NAME.txt`), which goes over more than one transport and has breaches that are found out; each MUST of
+the first three parts has one with a breach of its own, or it is said why it shows in no message. Anything else
 is a test, or the clients and suites of others. **Open** is what nothing shows yet. How many are open can only fall.
 The last part is what was measured of other servers' tasks, and what shows that ours do not do it.
 ";
@@ -222,13 +239,13 @@ mod tests {
     fn a_page_counts_and_shows_everything_in_order() {
         let table = Table::parse(
             "open = 1\n[core]\nR2-02 = { who = \"server\", level = \"must\", says = \"two\", open = \"why\" }\n\
-             R2-01 = { says = \"one\", by = [\"a_rule\", \"a/b.rs::c\"] }\n[extension]\n[drafted]\n[library]\n[matrix]\n[authorization]\n[threats]\n[peers]\n",
+             R2-01 = { says = \"one\", by = [\"a_rule\", \"a/b.rs::c\"], off_the_wire = \"so\" }\n[extension]\n[drafted]\n[library]\n[matrix]\n[authorization]\n[threats]\n[peers]\n",
         )
         .unwrap();
         assert_eq!(table.count_open(), 1);
         let page = table.page();
         assert!(page.contains("| Tasks of 2025-11-25 | 1 | 1 | 0 |"), "{page}");
-        let rows = "| R2-01 |  | one | `a_rule`<br>[c](../a/b.rs) |\n| R2-02 | server must | two | **open**: why |\n";
+        let rows = "| R2-01 |  | one | `a_rule`<br>[c](../a/b.rs)<br>in no message: so |\n| R2-02 | server must | two | **open**: why |\n";
         assert!(page.contains(rows), "{page}");
     }
 

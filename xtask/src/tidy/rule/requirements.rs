@@ -1,5 +1,5 @@
-//! Rule: every requirement of the table is shown by something that is there, or said to be open; and no more are open
-//! than were.
+//! Rule: every requirement of the table is shown by something that is there, or said to be open; each that is a MUST and shows
+//! in messages by a transcript with a breach of it; and no more are open than were.
 
 use crate::requirements::{Entry, PAGE, Part, TABLE, TRANSCRIPTS, Table, is_transcript};
 use crate::tidy::Repository;
@@ -21,6 +21,11 @@ pub(super) fn check(repository: &Repository) -> Report {
     };
     for part in table.parts() {
         examine(&part, file, tree, &mut report);
+    }
+    for file in
+        tree.files.iter().filter(|file| TRANSCRIPTS.iter().any(|folder| file.path.starts_with(folder)))
+    {
+        report.examined(strangers(file, &table));
     }
     let open = table.count_open();
     report.examined((open > table.open).then(|| {
@@ -50,8 +55,48 @@ fn examine(part: &Part<'_>, file: &File, tree: &Tree, report: &mut Report) {
         let finding = |(what, fix): (String, &str)| {
             Finding::new(TABLE, line_of(file, id), format!("{id}: {what}"), fix)
         };
-        report.examined(wrong(id, entry, tree).into_iter().map(finding));
+        let unbroken = part.on_the_wire.then(|| unbroken(id, entry, tree)).flatten();
+        report.examined(wrong(id, entry, tree).into_iter().chain(unbroken).map(finding));
     }
+}
+
+/// A MUST of which no transcript has a breach, and what to do.
+fn unbroken(id: &str, entry: &Entry, tree: &Tree) -> Option<(String, &'static str)> {
+    let shows = entry.open.is_none() && entry.aside.is_none() && entry.off_the_wire.is_none();
+    if !entry.level.starts_with("must") || !shows {
+        return None;
+    }
+    let mut transcripts =
+        entry.by.iter().filter(|by| is_transcript(by)).filter_map(|by| transcript(by, tree));
+    let is_broken = |file: &File| breaches(file).any(|(_, broken)| broken == id);
+    (!transcripts.any(is_broken)).then(|| {
+        let fix = "write `!ID …` below what that would take the place of, or say `off_the_wire` why it shows in no message";
+        ("no transcript of it has a breach of it".to_owned(), fix)
+    })
+}
+
+/// Breaches of what their transcript is not said to show.
+fn strangers(file: &File, table: &Table) -> Vec<Finding> {
+    let name = file.path.rsplit('/').next().and_then(|name| name.strip_suffix(".txt")).unwrap_or_default();
+    let is_strange = |id: &str| !table.entry(id).is_some_and(|entry| entry.by.iter().any(|by| by == name));
+    let strange = breaches(file).filter(|(_, id)| is_strange(id));
+    let finding = |(number, id): (usize, &str)| {
+        let what = format!("it has a breach of {id}, which it is not said to show in {TABLE}");
+        Finding::new(&*file.path, number, what, "name it there, or correct the id")
+    };
+    strange.map(finding).collect()
+}
+
+/// What the breaches of a transcript break, each with its line.
+fn breaches(file: &File) -> impl Iterator<Item = (usize, &str)> {
+    file.lines().flat_map(|(number, line)| {
+        let ids = line.strip_prefix('!').and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+        ids.split(',').filter(|id| !id.is_empty()).map(move |id| (number, id))
+    })
+}
+
+fn transcript<'t>(name: &str, tree: &'t Tree) -> Option<&'t File> {
+    TRANSCRIPTS.iter().find_map(|folder| tree.file(&format!("{folder}/{name}.txt")))
 }
 
 /// What is wrong with an entry, and what to do.
@@ -66,8 +111,7 @@ fn wrong(id: &str, entry: &Entry, tree: &Tree) -> Vec<(String, &'static str)> {
 }
 
 fn of_transcript(id: &str, name: &str, tree: &Tree) -> Option<(String, &'static str)> {
-    let path = |folder: &&str| format!("{folder}/{name}.txt");
-    let Some(file) = TRANSCRIPTS.iter().find_map(|folder| tree.file(&path(folder))) else {
+    let Some(file) = transcript(name, tree) else {
         return Some((format!("there is no transcript {name}"), "correct its name"));
     };
     let starting = |sign: &'static str| file.lines().filter_map(move |(_, line)| line.strip_prefix(sign));
@@ -178,6 +222,43 @@ mod tests {
         );
         assert_eq!(of(by, "R2-01", &RULE.replace("pair http", "http")), [""; 0]);
         assert_eq!(of("by = [\"gone\"]", "R2-01", RULE), ["there is no transcript gone"]);
+    }
+
+    #[test]
+    fn what_must_be_has_a_breach_or_shows_in_no_message() {
+        let found = |entry: &str, rule: &str| {
+            let entry: Entry = toml::from_str(&format!("says = \"x\"\nby = [\"rule\"]\n{entry}")).unwrap();
+            unbroken("R2-01", &entry, &Tree::of(&[("conformance/transcripts/rules/rule.txt", rule)]))
+                .is_some()
+        };
+        for level in ["must", "must not"] {
+            let level = format!("level = \"{level}\"\n");
+            assert!(found(&level, RULE), "its breach is of nothing in particular");
+            assert!(found(&level, &RULE.replace('!', "!R2-010")));
+            assert!(!found(&level, &RULE.replace('!', "!R2-02,R2-01")));
+            assert!(!found(&format!("{level}off_the_wire = \"x\""), RULE));
+            assert!(!found(&format!("{level}open = \"x\""), RULE));
+        }
+        assert!(!found("level = \"should\"", RULE));
+    }
+
+    #[test]
+    fn a_breach_is_of_what_its_transcript_shows() {
+        let table = "open = 0\n[core]\nR2-01 = { says = \"x\", by = [\"rule\"] }\nR2-02 = { says = \"x\", by = [\"other\"] }\n\
+                     [extension]\n[drafted]\n[library]\n[matrix]\n[authorization]\n[threats]\n[peers]\n";
+        let rule = RULE.replace('!', "!R2-01,R2-02,R9-1");
+        let tree = Tree::of(&[(TABLE, table), ("conformance/transcripts/rules/rule.txt", &rule)]);
+        let found: Vec<_> = check(&Repository { tree, ..Repository::default() })
+            .findings
+            .iter()
+            .map(ToString::to_string)
+            .filter(|finding| finding.contains("it has a breach of"))
+            .collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        let path = "conformance/transcripts/rules/rule.txt:5: it has a breach of ";
+        assert!(
+            found[0].starts_with(&format!("{path}R2-02, ")) && found[1].starts_with(&format!("{path}R9-1, "))
+        );
     }
 
     #[test]
