@@ -1,4 +1,5 @@
-//! The machine and the projections broken in every small way there is, one at a time: their tests must notice.
+//! The machine, the transitions of a task and the projections broken in every small way there is, one at a time: their tests
+//! must notice.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -25,11 +26,33 @@ pub(crate) const LIST: &str = "conformance/mutants.toml";
 /// How many of a hundred must be noticed.
 const LEAST: usize = 90;
 
-/// What is broken.
-const BROKEN: [&str; 2] = ["crates/longhaul-tasks/src/machine/", "crates/longhaul-tasks/src/project/"];
+/// What is broken of a package.
+#[derive(Debug)]
+struct Broken {
+    package: &'static str,
+    /// Files and folders.
+    places: &'static [&'static str],
+    features: &'static str,
+    /// What must notice.
+    tests: &'static [&'static str],
+}
 
-/// What must notice.
-const TESTS: [&str; 3] = ["--lib", "--test", "engine"];
+/// All that is broken. The transitions are what every store does to a row: the suite of stores on the one in memory judges
+/// them in a second, and any other store is slower.
+static BROKEN: [Broken; 2] = [
+    Broken {
+        package: "longhaul-tasks",
+        places: &["crates/longhaul-tasks/src/machine/", "crates/longhaul-tasks/src/project/"],
+        features: "",
+        tests: &["--lib", "--test", "engine"],
+    },
+    Broken {
+        package: "longhaul-store",
+        places: &["crates/longhaul-store/src/transition.rs", "crates/longhaul-store/src/transition/"],
+        features: "conformance,sealed,sqlite,wrap",
+        tests: &["--lib", "--test", "conformance", "--", "transition::", "memory_keeps_every_promise"],
+    },
+];
 
 /// The list as it is kept: what was tried, what was noticed, and of the others why they were not.
 #[derive(Debug, Default, Deserialize)]
@@ -52,7 +75,25 @@ struct Survivor {
 
 /// Whether a file is broken.
 pub(crate) fn is_broken(path: &str) -> bool {
-    BROKEN.iter().any(|folder| path.starts_with(folder)) && !path.ends_with("tests.rs")
+    let mut places = BROKEN.iter().flat_map(|broken| broken.places);
+    places.any(|place| path.starts_with(place)) && !path.ends_with("tests.rs")
+}
+
+impl Broken {
+    /// Tells the program which mutants of it are meant.
+    fn mutants(&self, program: &Path, root: &Path, shard: Shard) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(root).args(["mutants", "--colors", "never", "--package", self.package]);
+        for place in self.places {
+            let all = if place.ends_with('/') { "**/*.rs" } else { "" };
+            command.args(["--file".to_owned(), format!("{place}{all}")]);
+        }
+        if !self.features.is_empty() {
+            command.args(["--features", self.features]);
+        }
+        command.arg("--shard").arg(format!("{}/{}", shard.number, shard.of));
+        command
+    }
 }
 
 impl List {
@@ -88,9 +129,9 @@ impl fmt::Display for List {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "# What became of every small change to the machine and to the projections. Written by `cargo xtask"
+            "# What became of every small change to the machine, to the transitions of a task and to the projections. Written by"
         )?;
-        writeln!(f, "# mutants`, which keeps what is said of why one survives.\n")?;
+        writeln!(f, "# `cargo xtask mutants`, which keeps what is said of why one survives.\n")?;
         if let Some(of) = &self.of {
             writeln!(f, "of = {}", toml::Value::from(of.as_str()))?;
         }
@@ -139,29 +180,35 @@ pub(crate) fn run(site: &Site, shard: Option<Shard>, resume: bool) -> Result<Tal
         stamp::clear(&here.folder)?;
     }
     here.begin(&stamp)?;
-    let mutants = || {
-        let mut command = Command::new(&program);
-        command.current_dir(&site.root).args(["mutants", "--colors", "never", "--package", "longhaul-tasks"]);
-        command.args(BROKEN.iter().flat_map(|folder| ["--file".to_owned(), format!("{folder}**/*.rs")]));
-        command.arg("--shard").arg(format!("{}/{}", shard.number, shard.of));
-        command
+    let list = |broken: &'static Broken| {
+        let ran = site.must_run(broken.mutants(&program, &site.root, shard).arg("--list"))?;
+        Ok((broken, ran.lines))
     };
-    here.note(&site.must_run(mutants().arg("--list"))?.lines)?;
+    let mut listed = BROKEN.iter().map(list).collect::<Result<Vec<_>>>()?;
+    // A small part may have none of a package.
+    listed.retain(|(_, mutants)| !mutants.is_empty());
+    here.note(&listed.iter().flat_map(|(_, mutants)| mutants.clone()).collect::<Vec<_>>())?;
     here.gather()?;
-    let mut command = mutants();
-    command.args(["--no-shuffle", "--jobs", "1", "--iterate", "--minimum-test-timeout", "120"]);
-    command.arg("--output").arg(&here.folder).arg("--").args(TESTS);
-    // The same stories each time, and a build that goes on from the one before.
-    command.env("LONGHAUL_MODEL_SEED", "1").env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_DEV_DEBUG", "0");
-    command.env("CARGO_TARGET_DIR", place.join("target")).env("TMPDIR", &place);
-    let ran = site.run_telling(&mut command, |lines| {
-        let of_mutants = |line: &&str| !line.starts_with("MISSED") && !line.starts_with("TIMEOUT");
-        lines.iter().map(String::as_str).filter(of_mutants).collect()
-    });
-    let verdicts = here.gather()?;
-    ran?;
-    if verdicts.is_empty() {
-        bail!("nothing was tried: do the tests pass as the code is?");
+    for (broken, _) in listed {
+        fs::create_dir_all(here.output(broken))?;
+        let mut command = broken.mutants(&program, &site.root, shard);
+        command.args(["--no-shuffle", "--jobs", "1", "--iterate", "--minimum-test-timeout", "120"]);
+        command.arg("--output").arg(here.output(broken)).arg("--").args(broken.tests);
+        // The same stories each time, and a build that goes on from the one before.
+        command
+            .env("LONGHAUL_MODEL_SEED", "1")
+            .env("CARGO_INCREMENTAL", "1")
+            .env("CARGO_PROFILE_DEV_DEBUG", "0");
+        command.env("CARGO_TARGET_DIR", place.join("target")).env("TMPDIR", &place);
+        let ran = site.run_telling(&mut command, |lines| {
+            let of_mutants = |line: &&str| !line.starts_with("MISSED") && !line.starts_with("TIMEOUT");
+            lines.iter().map(String::as_str).filter(of_mutants).collect()
+        });
+        let verdicts = here.gather()?;
+        ran?;
+        if !verdicts.keys().any(|mutant| broken.places.iter().any(|place| mutant.starts_with(place))) {
+            bail!("nothing of {} was tried: do the tests pass as the code is?", broken.package);
+        }
     }
     let parts = (0..shard.of).map(|number| Part::new(&place, Shard { number, ..shard }));
     let mut all = BTreeMap::new();
@@ -260,6 +307,11 @@ impl Part {
         stamp::read(&self.folder)
     }
 
+    /// Where it is written what came of the mutants of a package.
+    fn output(&self, broken: &Broken) -> PathBuf {
+        self.folder.join(broken.package)
+    }
+
     /// Notes which mutants there are.
     fn note(&self, mutants: &[String]) -> Result<()> {
         Ok(fs::write(self.folder.join("all"), mutants.join("\n"))?)
@@ -284,8 +336,11 @@ impl Part {
     /// Adds what the latest run found to what was found before.
     fn gather(&self) -> Result<BTreeMap<String, Verdict>> {
         let mut all = self.read()?;
-        for (verdict, file) in Verdict::ALL {
-            let text = fs::read_to_string(self.folder.join("mutants.out").join(file)).unwrap_or_default();
+        for (broken, (verdict, file)) in
+            BROKEN.iter().flat_map(|broken| Verdict::ALL.map(|told| (broken, told)))
+        {
+            let told = self.output(broken).join("mutants.out").join(file);
+            let text = fs::read_to_string(told).unwrap_or_default();
             all.extend(text.lines().map(|mutant| (mutant.to_owned(), verdict)));
         }
         let mut text = String::new();
@@ -317,6 +372,19 @@ mod tests {
     }
 
     #[test]
+    fn transitions_are_broken_and_tests_are_not() {
+        for (path, broken) in [
+            ("crates/longhaul-tasks/src/machine/mod.rs", true),
+            ("crates/longhaul-store/src/transition.rs", true),
+            ("crates/longhaul-store/src/transition/undo.rs", true),
+            ("crates/longhaul-store/src/transition/tests.rs", false),
+            ("crates/longhaul-store/src/step.rs", false),
+        ] {
+            assert_eq!(is_broken(path), broken, "{path}");
+        }
+    }
+
+    #[test]
     fn a_list_is_read_as_it_was_written() {
         let written = list(19, &["it is \"the same\""]).to_string();
         let read = List::parse(&written).unwrap();
@@ -330,7 +398,7 @@ mod tests {
         let part = Part::new(place.path(), "0/1".parse().unwrap());
         part.begin("1").unwrap();
         let told = |file: &str, text: &str| {
-            let folder = part.folder.join("mutants.out");
+            let folder = part.output(&BROKEN[0]).join("mutants.out");
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join(file), text).unwrap();
         };
