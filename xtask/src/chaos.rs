@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::shown::Outcome;
 use crate::site::{Ran, Site};
 use crate::stamp;
 use crate::tally::Tally;
@@ -88,13 +89,13 @@ pub(crate) fn run(site: &Site, arguments: &[String]) -> Result<Tally> {
 /// # Errors
 ///
 /// When the program or the driver cannot be built or run.
-pub(crate) fn drive(site: &Site, what: &str, arguments: &[String]) -> Result<Tally> {
+pub(crate) fn drive(site: &Site, what: &str, arguments: &[String]) -> Result<Outcome> {
     let chaos = Chaos::build(site, Build::Tested)?;
     let ran = site.run(chaos.command(&[what]).args(arguments))?;
     if ran.success {
         ran.lines.iter().for_each(|line| println!("{line}"));
     }
-    Ok(counted(&ran))
+    Ok(Outcome { tally: counted(&ran), sum: ran.lines })
 }
 
 /// Loads a fleet on one database, and has all of it fail.
@@ -102,7 +103,7 @@ pub(crate) fn drive(site: &Site, what: &str, arguments: &[String]) -> Result<Tal
 /// # Errors
 ///
 /// When a database or another program that is needed is missing, or the program or the driver cannot be built or run.
-pub(crate) fn fleet(site: &Site, arguments: &[String]) -> Result<Tally> {
+pub(crate) fn fleet(site: &Site, arguments: &[String]) -> Result<Outcome> {
     for needed in [system::POSTGRES, system::REDIS, system::FAKETIME] {
         system::require(site, &needed)?;
     }
@@ -125,21 +126,21 @@ pub(crate) fn explore(site: &Site) -> Result<Tally> {
 /// # Errors
 ///
 /// When the tests cannot be run, or what was tried before is not this code.
-pub(crate) fn explore_pairs(site: &Site, resume: bool, minutes: u64) -> Result<Tally> {
+pub(crate) fn explore_pairs(site: &Site, resume: bool, minutes: u64) -> Result<Outcome> {
     let notes = site.target.join("explored");
     if !resume {
         stamp::clear(&notes)?;
     }
-    let is_explored = |path: &str| EXPLORED.iter().any(|part| path.starts_with(part));
     stamp::begin(&notes, &stamp::of(&site.root, is_explored)?)?;
     let mut command = explorer(site);
     command.env("LONGHAUL_EXPLORE", "pairs").env("LONGHAUL_EXPLORED", &notes);
     command.env("LONGHAUL_EXPLORE_MINUTES", minutes.to_string());
     let ran = site.run(&mut command)?;
-    if tell_explored(&ran.lines) > 0 {
+    let (sum, left) = tell_explored(&ran.lines);
+    if left > 0 {
         println!("go on with the others: cargo xtask chaos explore --pairs --resume");
     }
-    Ok(Tests::read(&ran.lines, ran.success).tally)
+    Ok(Outcome { tally: Tests::read(&ran.lines, ran.success).tally, sum })
 }
 
 /// Has the tests of very many try as many as the matrix of failures asks for.
@@ -175,6 +176,11 @@ const EXPLORED: [&str; 6] = [
     "chaos/explorer/src/",
 ];
 
+/// Whether the explorer is about that file.
+pub(crate) fn is_explored(path: &str) -> bool {
+    EXPLORED.iter().any(|part| path.starts_with(part))
+}
+
 fn explorer(site: &Site) -> Command {
     site.cargo(&["test", "--locked", "--profile", "explorer", "-p", EXPLORER])
 }
@@ -194,17 +200,19 @@ pub(crate) fn explorer_stage(site: &Site) -> Result<Tally> {
     Ok(Tests::read(&ran.lines, ran.success).tally)
 }
 
-/// Says how many crashes tests have tried, and of how many, if any; how many there was no time for.
-pub(crate) fn tell_explored(lines: &[String]) -> usize {
+/// Says how many crashes tests have tried, and of how many, if any. Gives what it says, and how many there was no time for.
+fn tell_explored(lines: &[String]) -> (Vec<String>, usize) {
     let told: Vec<Explored> = lines.iter().filter_map(|line| Explored::read(line)).collect();
     let of = |count: fn(&Explored) -> usize| told.iter().map(count).sum::<usize>();
     let (points, all) = (of(|story| story.points), of(|story| story.of));
+    let mut sum = Vec::new();
     if !told.is_empty() {
         let whole = told.iter().filter(|story| story.points == story.of).count();
         let stories = told.len();
-        println!("explored: {points} of {all} crashes, {whole} of {stories} stories to the end");
+        sum.push(format!("explored: {points} of {all} crashes, {whole} of {stories} stories to the end"));
     }
-    all - points
+    sum.iter().for_each(|line| println!("{line}"));
+    (sum, all - points)
 }
 
 /// What a test says of a scenario on a store.
@@ -229,7 +237,7 @@ impl Explored {
 /// # Errors
 ///
 /// When the tests cannot be run.
-pub(crate) fn simulate(site: &Site, seeds: Option<u64>, seed: Option<u64>, at_once: u64) -> Result<Tally> {
+pub(crate) fn simulate(site: &Site, seeds: Option<u64>, seed: Option<u64>, at_once: u64) -> Result<Outcome> {
     let mut command = explorer(site);
     command.arg("sim::").env("LONGHAUL_SIM_THREADS", at_once.to_string()).env("RUST_BACKTRACE", "0");
     for (name, number) in [("LONGHAUL_SIM_SEEDS", seeds), ("LONGHAUL_SIM_SEED", seed)] {
@@ -239,10 +247,11 @@ pub(crate) fn simulate(site: &Site, seeds: Option<u64>, seed: Option<u64>, at_on
     }
     let ran = site.run_telling(&mut command, |lines| lines.iter().map(String::as_str).collect())?;
     let told = |line: &&String| seeds.is_none() || line.starts_with("simulated: ");
+    let sum: Vec<String> = ran.lines.iter().filter(told).cloned().collect();
     if ran.success {
-        ran.lines.iter().filter(told).for_each(|line| println!("{line}"));
+        sum.iter().for_each(|line| println!("{line}"));
     }
-    Ok(Tests::read(&ran.lines, ran.success).tally)
+    Ok(Outcome { tally: Tests::read(&ran.lines, ran.success).tally, sum })
 }
 
 impl Chaos {

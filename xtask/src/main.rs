@@ -13,6 +13,7 @@ mod public_types;
 mod requirements;
 mod sabotage;
 mod semver;
+mod shown;
 mod site;
 mod stamp;
 mod stories;
@@ -32,6 +33,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use interop::Target;
+use shown::Outcome;
 use site::Site;
 use tally::Tally;
 use workspace::Workspace;
@@ -138,6 +140,9 @@ enum Command {
         /// Also those that were shown of the same tree before
         #[arg(long)]
         again: bool,
+        /// Keep what came of it in conformance/shown.toml
+        #[arg(long, conflicts_with = "patches")]
+        keep: bool,
     },
     /// Tell stories to the machine, to tasks and to the decoder, and keep those that reach something new
     #[command(after_help = fuzz_help())]
@@ -198,6 +203,9 @@ enum Command {
         /// Only kill ours in the middle of calls, and see what its clients come back to
         #[arg(long, conflicts_with_all = ["servers", "sessions"])]
         killed: bool,
+        /// Keep what came of it in conformance/shown.toml
+        #[arg(long, conflicts_with_all = ["servers", "killed"])]
+        keep: bool,
     },
     /// Have our client visit servers that others wrote
     #[command(after_help = "Example:\n  cargo xtask visit everything python")]
@@ -246,6 +254,9 @@ enum Chaos {
         /// By when all is to be called and killed
         #[arg(long, default_value = "25")]
         minutes: String,
+        /// Keep what came of it in conformance/shown.toml
+        #[arg(long)]
+        keep: bool,
     },
     /// Load a fleet on one database while nodes, their ways to it, clocks and the database fail, then check every history
     #[command(after_help = FLEET_HELP)]
@@ -262,6 +273,9 @@ enum Chaos {
         /// Only these faults, separated by commas: kill, stop, cut, silence, delay, flap, database, clock
         #[arg(long)]
         faults: Option<String>,
+        /// Keep what came of it in conformance/shown.toml
+        #[arg(long)]
+        keep: bool,
         /// Repeats the choices of an earlier run, which printed its seed
         #[arg(long)]
         seed: Option<String>,
@@ -288,6 +302,9 @@ enum Chaos {
         /// How long to go on with pairs
         #[arg(long, default_value_t = 50)]
         minutes: u64,
+        /// Keep what came of it in conformance/shown.toml
+        #[arg(long, requires = "pairs")]
+        keep: bool,
     },
     /// Let a fleet have thirty days of misfortune in simulated time, once for each seed
     Sim {
@@ -300,6 +317,9 @@ enum Chaos {
         /// How many at a time
         #[arg(long, default_value_t = 2)]
         at_once: u64,
+        /// Keep what came of it in conformance/shown.toml
+        #[arg(long, requires = "seeds")]
+        keep: bool,
     },
 }
 
@@ -391,6 +411,40 @@ fn bench_instead(site: &Site, what: Bench) -> Result<Tally> {
     Ok(tally)
 }
 
+fn chaos_instead(what: Chaos) -> Result<Tally> {
+    match what {
+        Chaos::Explore { pairs: false, .. } => chaos::explore(&site(chaos::BUDGET)?),
+        Chaos::Explore { resume, minutes, keep, .. } => {
+            let site = site(chaos::BUDGET + Duration::from_secs(minutes.saturating_mul(60)))?;
+            shown::kept(keep, &site, "explore pairs", chaos::explore_pairs(&site, resume, minutes)?)
+        }
+        Chaos::Many => chaos::many(&site(chaos::BUDGET)?),
+        Chaos::Sim { seeds, seed, at_once, keep } => {
+            let site = site(chaos::BUDGET)?;
+            let seeds = seeds.or_else(|| seed.is_none().then_some(2000));
+            shown::kept(keep, &site, "sim", chaos::simulate(&site, seeds, seed, at_once)?)
+        }
+        Chaos::Load { tasks, kills, processes, seed, minutes, keep } => {
+            let numbers =
+                [("tasks", tasks), ("kills", kills), ("processes", processes), ("minutes", minutes)];
+            let site = site(chaos::BUDGET)?;
+            shown::kept(keep, &site, "load", chaos::drive(&site, "load", &flags(&numbers, seed))?)
+        }
+        Chaos::Fleet { store, minutes, rate, faults, seed, keep } => {
+            let what = format!("fleet {store}");
+            let numbers = [("store", store), ("minutes", minutes.to_string()), ("rate", rate)];
+            let mut arguments = flags(&numbers, seed);
+            arguments.extend(faults.map(|faults| format!("--faults={faults}")));
+            let site = site(chaos::BUDGET + Duration::from_secs(minutes.saturating_mul(60)))?;
+            shown::kept(keep, &site, &what, chaos::fleet(&site, &arguments)?)
+        }
+        Chaos::Power { cuts, seed } => {
+            let cuts = flags(&[("cuts", cuts)], seed);
+            Ok(chaos::drive(&site(chaos::BUDGET)?, "power", &cuts)?.tally)
+        }
+    }
+}
+
 /// Prints what a command has come to.
 fn told(name: &str, tally: Tally) -> Tally {
     println!("{name}: {tally}");
@@ -419,44 +473,16 @@ fn run(command: Command) -> Result<Tally> {
         Command::Semver { against } => told("semver", semver::run(&site(test::BUDGET)?, against)?),
         Command::Limits => limits::write(&site(test::BUDGET)?.root)?,
         Command::Requirements => requirements::write(&site(test::BUDGET)?.root)?,
-        Command::Chaos { instead: Some(Chaos::Explore { pairs: false, .. }), .. } => {
-            chaos::explore(&site(chaos::BUDGET)?)?
-        }
-        Command::Chaos { instead: Some(Chaos::Explore { resume, minutes, .. }), .. } => {
-            let time = chaos::BUDGET + Duration::from_secs(minutes.saturating_mul(60));
-            chaos::explore_pairs(&site(time)?, resume, minutes)?
-        }
-        Command::Chaos { instead: Some(Chaos::Many), .. } => chaos::many(&site(chaos::BUDGET)?)?,
-        Command::Chaos { instead: Some(Chaos::Sim { seeds, seed, at_once }), .. } => chaos::simulate(
-            &site(chaos::BUDGET)?,
-            seeds.or_else(|| seed.is_none().then_some(2000)),
-            seed,
-            at_once,
-        )?,
-        Command::Chaos { instead: Some(Chaos::Load { tasks, kills, processes, seed, minutes }), .. } => {
-            let numbers =
-                [("tasks", tasks), ("kills", kills), ("processes", processes), ("minutes", minutes)];
-            chaos::drive(&site(chaos::BUDGET)?, "load", &flags(&numbers, seed))?
-        }
-        Command::Chaos { instead: Some(Chaos::Fleet { store, minutes, rate, faults, seed }), .. } => {
-            let numbers = [("store", store), ("minutes", minutes.to_string()), ("rate", rate)];
-            let mut arguments = flags(&numbers, seed);
-            arguments.extend(faults.map(|faults| format!("--faults={faults}")));
-            let time = chaos::BUDGET + Duration::from_secs(minutes.saturating_mul(60));
-            chaos::fleet(&site(time)?, &arguments)?
-        }
-        Command::Chaos { instead: Some(Chaos::Power { cuts, seed }), .. } => {
-            chaos::drive(&site(chaos::BUDGET)?, "power", &flags(&[("cuts", cuts)], seed))?
-        }
+        Command::Chaos { instead: Some(what), .. } => chaos_instead(what)?,
         Command::Chaos { instead: None, kills, seed, clients, servers, supervisors } => {
             let mut arguments = flags(&[("kills", kills), ("clients", clients), ("servers", servers)], seed);
             arguments.extend(supervisors.then(|| "--supervisors".to_owned()));
             chaos::run(&site(chaos::BUDGET)?, &arguments)?
         }
-        Command::Sabotage { patches, again } => {
-            let tally = sabotage::run(&site(sabotage::BUDGET)?, &patches, again)?;
-            println!("sabotage: {tally}");
-            tally
+        Command::Sabotage { patches, again, keep } => {
+            let site = site(sabotage::BUDGET)?;
+            let tally = told("sabotage", sabotage::run(&site, &patches, again)?);
+            shown::kept(keep, &site, "sabotage", Outcome::of("sabotage", tally))?
         }
         Command::Fuzz { targets, seconds } => {
             let time = fuzz::BUDGET + Duration::from_secs(seconds.saturating_mul(3));
@@ -484,10 +510,10 @@ fn run(command: Command) -> Result<Tally> {
             println!("interop: {tally}");
             tally
         }
-        Command::Behind { servers, sessions, killed } => {
-            let tally = interop::behind(&site(test::BUDGET)?, &servers, sessions, killed)?;
-            println!("behind: {tally}");
-            tally
+        Command::Behind { servers, sessions, killed, keep } => {
+            let site = site(test::BUDGET)?;
+            let tally = told("behind", interop::behind(&site, &servers, sessions, killed)?);
+            shown::kept(keep, &site, "behind", Outcome::of("behind", tally))?
         }
         Command::Visit { servers } => {
             let tally = interop::visit(&site(test::BUDGET)?, &servers)?;

@@ -17,6 +17,7 @@ mod registry;
 mod requirements;
 mod revisions;
 mod sabotage;
+mod shown;
 mod store_time;
 mod unfinished;
 
@@ -51,6 +52,7 @@ pub(super) const ALL: &[Rule] = &[
     ("limits", "LIMITS.md says what the code says", |r, _| limits::check(r)),
     ("sabotage", "what takes a guard away still applies", |r, _| sabotage::check(r)),
     ("mutants", "tests notice what is broken in the machine", |r, _| mutants::check(r)),
+    ("shown", "what is kept of long runs can be read", |r, _| shown::check(r)),
     ("unfinished", "nothing unfinished, no lint allowed", |r, _| unfinished::check(r)),
 ];
 
