@@ -135,3 +135,16 @@ async fn a_server_that_works_in_its_one_thread_and_answers_no_ping_is_left_at_it
         front.upstreams.close().await;
     }
 }
+
+#[tokio::test]
+async fn a_call_may_take_longer_than_it_may_be_idle_as_long_as_its_server_says_how_far_it_is() {
+    for behind in both_eras() {
+        let front = Front::before(vec![as_a_program("one", "idle = \"1s\"")], behind).await;
+        let client = front.caller(Options::default()).await;
+        let (stepped, silent) = tokio::join!(call(&client, "steps"), call(&client, "endless"));
+        assert!(!stepped.is_error && said(&stepped) == "stepped", "{behind}: {stepped:?}");
+        let words = "no answer and no progress for 1s";
+        assert!(silent.is_error && said(&silent).contains(words), "{behind}: {silent:?}");
+        front.upstreams.close().await;
+    }
+}

@@ -1,7 +1,10 @@
-//! A server that takes so many calls at once.
+//! A server that takes so many calls at once, and one of whose tools does.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use longhaul::Tool;
 use longhaul::client::{Client, Options};
 use longhaul::proto::dialect::Dialect;
 use longhaul::proto::model::ElicitResult;
@@ -9,8 +12,11 @@ use longhaul::server::{Principal, TaskMode};
 use longhaul::transport::memory;
 use serde_json::json;
 use serde_json::value::to_raw_value;
+use tokio::sync::Semaphore;
 
-use super::rig::{Front, as_a_program, begun, eventually, says};
+use super::rig::{
+    Front, Nothing, as_a_program, at, begun, both_eras, eventually, one_of_each, over_http, says,
+};
 
 #[tokio::test]
 async fn whose_a_question_is_can_be_told_of_a_server_that_takes_one_call_at_once() {
@@ -51,4 +57,46 @@ async fn who_waits_for_a_turn_does_so_within_its_timeout_and_keeps_nobody_when_i
     endless.cancel().await.unwrap();
     assert!(!waits.wait().await.unwrap().is_error);
     front.upstreams.close().await;
+}
+
+#[tokio::test]
+async fn of_a_tool_with_a_limit_so_many_calls_are_at_its_server_and_no_other_tool_is_held_up() {
+    for (behind, task) in both_eras().into_iter().flat_map(|behind| [(behind, "never"), (behind, "always")]) {
+        let (at_it, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let door = Arc::new(Semaphore::new(0));
+        let (its, seen, way) = (Arc::clone(&at_it), Arc::clone(&most), Arc::clone(&door));
+        let work = Tool::typed("work", "Work until it may end", move |_, Nothing {}| {
+            let (at_it, most, door) = (Arc::clone(&its), Arc::clone(&seen), Arc::clone(&way));
+            async move {
+                most.fetch_max(at_it.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                door.acquire().await.unwrap().forget();
+                at_it.fetch_sub(1, Ordering::SeqCst);
+                "worked"
+            }
+        });
+        let (server, _catalogue) = one_of_each("one");
+        let url = over_http(server.tool(work).dispatcher().unwrap()).await;
+        let more = format!("task = {task:?}\ntools.work = {{ limit = 1, join = \"never\" }}\n");
+        let front = Front::before(vec![at("one", &url, &more)], behind).await;
+        let client = front.caller(Options::default()).await;
+        let calls: Vec<_> = (0..3)
+            .map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move { client.call("work", &json!({})).await.unwrap() })
+            })
+            .collect();
+        eventually("none begins", async || at_it.load(Ordering::SeqCst) > 0).await;
+        let who = client.call("who", &json!({})).await.unwrap();
+        assert_eq!(who.content[0].as_text(), Some("one"), "{behind} {task}");
+        for _ in &calls {
+            // Whoever is next has time to be there too soon.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            door.add_permits(1);
+        }
+        for call in calls {
+            let worked = call.await.unwrap();
+            assert_eq!(worked.content[0].as_text(), Some("worked"), "{behind} {task}: {worked:?}");
+        }
+        assert_eq!(most.load(Ordering::SeqCst), 1, "{behind} {task}");
+    }
 }

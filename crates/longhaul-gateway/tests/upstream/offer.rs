@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::future::{Ready, ready};
 use std::task::{Context, Poll};
 
-use longhaul::Server;
 use longhaul::client::{CallOptions, Client, Error, Options};
 use longhaul::proto::jsonrpc::{Code, ErrorObject};
 use longhaul::proto::method::Method;
@@ -12,11 +11,12 @@ use longhaul::proto::model::{CompletionReference, ElicitResult, LoggingLevel, Me
 use longhaul::server::Principal;
 use longhaul::service::{BoxError, Level, Next, Request, Response};
 use longhaul::transport::memory;
+use longhaul::{Server, Tool};
 use serde_json::json;
 use tower_layer::layer_fn;
 use tower_service::Service;
 
-use super::rig::{Front, Heard, ODD, as_a_program, at, both_eras, one_of_each, over_http, strange};
+use super::rig::{Front, Heard, Nothing, ODD, as_a_program, at, both_eras, one_of_each, over_http, strange};
 
 async fn read(client: &Client, uri: &str) -> Result<String, Code> {
     match client.read_resource(uri).await {
@@ -268,5 +268,30 @@ async fn what_asks_after_a_call_went_silent_is_put_to_nobody_else() {
     assert!(said.contains("somebody else's call was given up"), "{said}");
     for upstream in front.upstreams.iter() {
         upstream.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_pointed_out_that_is_longer_than_hosts_take() {
+    let (fits, long) = ("f".repeat(50), "l".repeat(51));
+    let tool = |name: &str| Tool::typed(name, "Its name is long", |_, Nothing {}| async { "here" });
+    let server = Server::new("one", "1.0.0").tool(tool(&fits)).tool(tool(&long));
+    let url = over_http(server.dispatcher().unwrap()).await;
+    // What counts is what it is called here.
+    for (prefix, named) in [("", vec![long.clone()]), ("p-", vec![format!("p-{fits}"), format!("p-{long}")])]
+    {
+        let front =
+            Front::before(vec![at("one", &url, &format!("prefix = {prefix:?}\n"))], both_eras()[1]).await;
+        let notes = front.notes(0);
+        let of = |name: &String| {
+            let note = format!("the name `{name}` is {} characters long", name.len());
+            notes.iter().filter(|its| its.starts_with(&note)).count()
+        };
+        assert!(notes.len() == named.len() && named.iter().all(|name| of(name) == 1), "{prefix}: {notes:?}");
+        let client = front.caller(Options::default()).await;
+        for name in named {
+            let said = client.call(&name, &json!({})).await.unwrap();
+            assert_eq!(said.content[0].as_text(), Some("here"), "it is served all the same");
+        }
     }
 }

@@ -95,10 +95,18 @@ pub(crate) fn one_of_each(name: &'static str) -> (Server, Catalogue) {
         std::thread::sleep(Duration::from_secs(2));
         "done"
     });
+    let steps = Tool::typed("steps", "Work, and say how far it is", |cx: Cx, Nothing {}| async move {
+        for step in 1..=15_u8 {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            cx.progress(model::Progress::new(f64::from(step))).await;
+        }
+        "stepped"
+    });
     let server = server
         .tool(who)
         .tool(pid)
         .tool(busy)
+        .tool(steps)
         .tool(logs)
         .tool(odd)
         .tool(asks)
