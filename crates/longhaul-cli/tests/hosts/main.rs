@@ -82,6 +82,14 @@ const CLAUDE_CODE_WITHOUT_TASKS: Habits = Habits {
     gives_up: GivesUp::Cancels("AbortError: The operation was aborted"),
 };
 
+/// The same over HTTP, where requests are known to be cut after 352 s, whatever is heard of them and with every clock of its own off.
+const CLAUDE_CODE_CUT: Habits = Habits {
+    clock: Some(Duration::from_secs(352)),
+    progress_resets: false,
+    gives_up: GivesUp::HangsUp,
+    ..CLAUDE_CODE_WITHOUT_TASKS
+};
+
 /// VS Code: no clock at all, and tasks of 2025-11-25.
 const VS_CODE: Habits = Habits {
     revision: "2025-11-25",
@@ -156,14 +164,34 @@ fn claude_code_without_tasks_is_handed_over() {
     is_held_and_handed_over(&place, Host::over_stdio(&place, CLAUDE_CODE_WITHOUT_TASKS, CLOCK));
 }
 
+#[test]
+fn claude_code_without_tasks_is_handed_over_over_http_within_its_five_minutes_and_before_it_is_cut() {
+    for habits in [CLAUDE_CODE_WITHOUT_TASKS, CLAUDE_CODE_CUT] {
+        let place = Place::new(HOLD);
+        let server = place.serve();
+        is_held_and_handed_over(&place, Host::over_http(&server, habits, CLOCK));
+    }
+}
+
 /// Its watchdog counts silence alone: as long as a command says how far it is, its call may be held for longer.
 #[test]
 fn claude_code_without_tasks_waits_for_what_is_not_silent() {
     let place = Place::new("1h");
+    waits_for_what_is_not_silent(&place, |idle| Host::over_stdio(&place, CLAUDE_CODE_WITHOUT_TASKS, idle));
+}
+
+#[test]
+fn claude_code_without_tasks_waits_over_http_for_what_is_not_silent() {
+    let place = Place::new("1h");
+    let server = place.serve();
+    waits_for_what_is_not_silent(&place, |idle| Host::over_http(&server, CLAUDE_CODE_WITHOUT_TASKS, idle));
+}
+
+fn waits_for_what_is_not_silent(place: &Place, host: impl FnOnce(Duration) -> Host) {
     let idle = Duration::from_secs(4);
-    let mut host = Host::over_stdio(&place, CLAUDE_CODE_WITHOUT_TASKS, idle);
+    let mut host = host(idle);
     host.begin();
-    host.opens_after(idle + Duration::from_secs(1), &place);
+    host.opens_after(idle + Duration::from_secs(1), place);
     let answer = host.call("build", json!({})).expect("it was never silent for long");
     assert_eq!(text(&answer), "built");
     assert!(host.progress.len() > 2, "{:?}", host.progress);
