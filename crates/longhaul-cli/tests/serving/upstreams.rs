@@ -45,7 +45,7 @@ fn the_tools_of_another_server_are_served_beside_ones_own() {
     assert!(said.contains("note     behind: `say` is served as `behind_say`\n"), "{said}");
     assert!(said.contains("note     behind: it has no tool `sing`"), "{said}");
     let url = server.url();
-    for revision in ["2024-11-05", "2025-11-25", "2026-07-28"] {
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"] {
         let call = |words: &[&str]| run(at, &[&["call", "--revision", revision, url], words].concat());
         assert_eq!(call(&["say"]).1, "here\n");
         assert_eq!(call(&["behind_say", "what=hush"]).1, "hush loudly\n");

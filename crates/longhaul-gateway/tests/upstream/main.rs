@@ -4,6 +4,7 @@
 
 mod away;
 mod changes;
+mod drafted;
 mod hostile;
 #[cfg(unix)]
 mod hung;

@@ -264,23 +264,37 @@ pub(crate) struct Front {
 impl Front {
     /// Serves those servers on, and waits until it knows what they have. They are spoken to in `revision`.
     pub(crate) async fn before(servers: Vec<UpstreamServer>, revision: Revision) -> Self {
-        let front = Self::begin(servers, revision);
-        for upstream in front.upstreams.iter() {
+        Self::begin(servers, revision).once_listed().await
+    }
+
+    /// The same front, once it knows what they have.
+    pub(crate) async fn once_listed(self) -> Self {
+        for upstream in self.upstreams.iter() {
             let mut seen = upstream.seen();
             let listed = seen.wait_for(|seen| matches!(seen, Seen::Listed { .. }));
             let listed = tokio::time::timeout(Duration::from_secs(60), listed).await.is_ok();
             assert!(listed, "it is not listed: {:?}", upstream.seen().borrow());
         }
-        front
+        self
     }
 
     /// Begins to serve those servers on.
     pub(crate) fn begin(servers: Vec<UpstreamServer>, revision: Revision) -> Self {
+        Self::with(servers, revision, |upstreams| upstreams, |server| server)
+    }
+
+    /// The same of servers and of one before them that are more than that.
+    pub(crate) fn with(
+        servers: Vec<UpstreamServer>,
+        revision: Revision,
+        behind: impl FnOnce(Upstreams) -> Upstreams,
+        before: impl FnOnce(Server) -> Server,
+    ) -> Self {
         let options = Options::default().revision(revision);
         let all = servers.into_iter().map(|server| Upstream::new(server, options.clone())).collect();
-        let upstreams = Upstreams::new(all, ["own"]);
+        let upstreams = behind(Upstreams::new(all, ["own"]));
         let own = Tool::typed("own", "One's own", |_, Nothing {}| async { "own" });
-        let (server, catalogue) = upstreams.room(Server::new("front", "1.0.0").tool(own));
+        let (server, catalogue) = upstreams.room(before(Server::new("front", "1.0.0").tool(own)));
         let dispatcher = server.dispatcher().unwrap();
         upstreams.keep_offered(&catalogue);
         Self { dispatcher, upstreams, _catalogue: catalogue }
