@@ -229,9 +229,17 @@ pub(crate) fn not_found() -> ErrorObject {
     ErrorObject::invalid_params("task not found: the id is unknown, or the task has expired")
 }
 
-/// The store failed, of which a caller learns no more than whether it may pass: without that, what `tasks/result` is answered with
-/// would be what the task has come to.
-pub(crate) fn failed(error: &StoreError) -> ErrorObject {
+/// The store failed, of which a caller learns no more than whether it may pass, and when to ask again: without that, what `tasks/result`
+/// is answered with would be what the task has come to. What it was is logged.
+///
+/// ```
+/// use longhaul::server::store_failed;
+/// use longhaul::store::StoreError;
+///
+/// let stays = store_failed(&StoreError::Closed);
+/// assert_eq!(stays.retry_after(), None);
+/// ```
+pub fn failed(error: &StoreError) -> ErrorObject {
     tracing::error!(%error, "the store failed");
     let failed = ErrorObject::internal("internal error: the task store could not be used; try again");
     if error.is_retryable() { failed.for_now(UNAVAILABLE, RETRY_AFTER) } else { failed }

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use longhaul::Cx;
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::{ReadResourceResult, ResourceContents, ResourceTemplate};
-use longhaul::server::{OUTPUT_SCHEME as SCHEME, ReadFuture, Resources, not_found, output_uri};
+use longhaul::server::{OUTPUT_SCHEME as SCHEME, ReadFuture, Resources, not_found, output_uri, store_failed};
 use longhaul::store::{Scope, TaskId, TaskStore};
 use longhaul::tasks::project::{OutputAddress, OutputGap, OutputPosition};
 
@@ -39,10 +39,8 @@ impl Outputs {
     async fn read_output(&self, cx: &Cx, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
         let address = Address::parse(uri).ok_or_else(|| not_found(uri))?;
         let owner = cx.owner();
-        let found = self.store.get(Scope::Owner(&owner), &address.task).await.map_err(|error| {
-            tracing::error!(%error, "the store failed");
-            ErrorObject::internal("internal error: the task store could not be used; try again")
-        })?;
+        let found = self.store.get(Scope::Owner(&owner), &address.task).await;
+        let found = found.map_err(|error| store_failed(&error))?;
         // Unknown, expired and somebody else's are the same to whoever asks.
         let record = found.ok_or_else(|| not_found(uri))?;
         let (stream, after) = (address.stream, address.after);
@@ -128,7 +126,50 @@ fn contents(uri: &str, chunk: Chunk) -> ResourceContents {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use longhaul::client::{Client, Error};
+    use longhaul::proto::dialect::Dialect;
+    use longhaul::server::local_user;
+    use longhaul::store::{Memory, StoreError};
+    use longhaul::transport::memory;
+    use longhaul::{Server, client::Options};
+    use longhaul_store::wrap::{Fault, Faults, Moment, Wrapped};
+
     use super::*;
+    use crate::command::RunsDir;
+    use crate::tool::Copies;
+
+    #[tokio::test]
+    async fn who_reads_while_the_store_cannot_be_used_is_told_when_to_ask_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let faults = Faults::new();
+        let busy = || StoreError::Busy { by: "somebody".to_owned(), source: Arc::new(std::fmt::Error) };
+        for (number, error) in [busy(), busy(), StoreError::Closed].into_iter().enumerate() {
+            faults.plan(number + 1, Moment::Before, Fault::Fail(error));
+        }
+        let streams = Streams::new(RunsDir::open(folder.path().join("runs")).unwrap(), Copies::none());
+        let store = Arc::new(Wrapped::new(Memory::new(), faults));
+        let server = Server::new("front", "1.0.0").resources(Arc::new(Outputs::new(store, streams)));
+        let dispatcher = server.dispatcher().unwrap();
+        let mut told = Vec::new();
+        for dialect in [Dialect::newest_legacy(), Dialect::newest_modern(), Dialect::newest_modern()] {
+            let options = Options::default().revision(dialect.revision()).retry_for(Duration::ZERO);
+            let target = memory::serve(dispatcher.clone(), local_user());
+            let client = Client::connect_with(target, options).await.unwrap();
+            match client.read_resource("longhaul://tasks/build-1/stdout").await.unwrap_err() {
+                Error::Answer(error) => told.push((error.retry_after(), error.message.into_owned())),
+                error => panic!("{error}"),
+            }
+        }
+        let after: Vec<_> = told.iter().map(|(after, _)| *after).collect();
+        let second = Some(Duration::from_secs(1));
+        assert_eq!(after, [second, second, None], "{told:?}");
+        assert!(
+            told.iter().all(|(_, message)| message.contains("the task store could not be used")),
+            "{told:?}"
+        );
+    }
 
     #[test]
     fn an_address_is_a_task_a_stream_and_a_byte() {

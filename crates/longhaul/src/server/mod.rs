@@ -85,6 +85,7 @@ use serde_json::value::RawValue;
 use tower_layer::Layer;
 use tower_service::Service;
 
+pub use crate::hosted::failed as store_failed;
 #[cfg(feature = "schema-validation")]
 pub use crate::schema::SchemaError;
 #[cfg(feature = "http")]
