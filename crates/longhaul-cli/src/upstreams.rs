@@ -8,6 +8,7 @@ use longhaul::Server;
 use longhaul::client::Options;
 use longhaul::client::auth::OAuth;
 use longhaul::server::Catalogue;
+use longhaul::store::Registry;
 use longhaul_gateway::config::{Config, Reach, UpstreamServer, UpstreamUrl};
 use longhaul_gateway::upstream::{Seen, Upstream, Upstreams as Serving};
 use tokio::time::{Instant, timeout_at};
@@ -34,12 +35,12 @@ pub(crate) struct Lines {
 
 impl Upstreams {
     /// Those of that configuration.
-    pub(crate) async fn new(config: &Config) -> Outcome<Self> {
+    pub(crate) async fn new(config: &Config, registry: &Arc<dyn Registry>) -> Outcome<Self> {
         let mut all = Vec::new();
         for server in &config.servers {
             all.push(upstream(server).await?);
         }
-        Ok(Self(Serving::new(all, config.names())))
+        Ok(Self(Serving::new(all, config.names()).known_by(Arc::clone(registry))))
     }
 
     /// The server, with room for what they have, though there be none yet.

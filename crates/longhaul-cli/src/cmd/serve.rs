@@ -230,7 +230,7 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
         server = server.layer(Level::Server, requests.clone());
     }
     server = spans.layered(server);
-    let upstreams = upstreams::Upstreams::new(config).await?;
+    let upstreams = upstreams::Upstreams::new(config, &registry).await?;
     let (server, catalogue) = upstreams.room(server);
     let dispatcher = server.dispatcher().context("the tools cannot be served")?;
     // A tool may have been renamed or removed since: its commands go on, and are cancelled, all the same.

@@ -362,6 +362,37 @@ fn nothing_of_a_server_outlives_us_though_we_are_killed() {
 }
 
 #[test]
+fn a_server_is_started_by_its_first_call_once_it_is_known_what_it_has() {
+    let script = "echo $$ >> pids; exec \"$0\" serve --stdio";
+    let front = format!(
+        "[servers.behind]\ncommand = [\"sh\", \"-c\", {script:?}, {LONGHAUL:?}]\ncwd = \"behind\"\nstart = \"first-call\"\n"
+    );
+    let folder = folder(&front, SAY);
+    let (at, pids) = (folder.path(), folder.path().join("behind/pids"));
+    let server = start(at);
+    assert!(server.said.contains("  server   behind   1 tool   20"), "{}", server.said);
+    let started = || fs::read_to_string(&pids).unwrap();
+    let is_gone = |pid: &str| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.is_empty() || stat.contains(") Z ")
+    };
+    let mut looks = 0;
+    while !started().lines().all(is_gone) {
+        std::thread::sleep(Duration::from_millis(20));
+        looks += 1;
+        assert!(looks < 3000, "it goes on, though nobody needs it");
+    }
+    drop(server);
+    let server = start(at);
+    let rests = "not connected, and offered still: nothing has needed it yet, and the first call starts it";
+    assert!(server.said.contains("  server   behind   1 tool   20"), "{}", server.said);
+    assert!(server.said.contains(rests), "{}", server.said);
+    assert_eq!(started().lines().count(), 1, "it was started once, to learn what it has");
+    assert_eq!(run(at, &["call", server.url(), "say", "what=hush"]).1, "hush loudly\n");
+    assert_eq!(started().lines().count(), 2);
+}
+
+#[test]
 fn an_existing_server_is_made_durable_as_its_example_says() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/existing-server");
     let folder = tempfile::tempdir().unwrap();

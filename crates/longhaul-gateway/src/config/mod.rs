@@ -90,7 +90,7 @@ pub use self::{
     store::{DatabaseUrl, Store, StoreUrl, StoreUrlError},
     template::escape_placeholders,
     tool::{Annotations, CommandTool, Progress},
-    upstream::{Reach, UpstreamCommand, UpstreamPolicy, UpstreamServer, UpstreamUrl},
+    upstream::{Reach, UpstreamCommand, UpstreamPolicy, UpstreamServer, UpstreamStart, UpstreamUrl},
     value::{Number, Value},
     violation::{Rule, Violation},
 };

@@ -30,6 +30,8 @@ pub struct UpstreamServer {
     pub prefix: Option<String>,
     /// The file with what its tools said of themselves when they were first seen; one that says something else is not served.
     pub pins: Option<PathBuf>,
+    /// When it is started, or connected to, first.
+    pub start: UpstreamStart,
     /// Whether its prompts are served.
     pub prompts: bool,
     /// Whether its resources are.
@@ -54,6 +56,22 @@ pub enum Reach {
     Command(UpstreamCommand),
     /// It serves over HTTP.
     Url(UpstreamUrl),
+}
+
+/// When a server is started, or connected to, first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "whoever serves must know each")]
+pub enum UpstreamStart {
+    /// `at-once`: what it has is what it says itself.
+    #[default]
+    AtOnce,
+    /// `first-call`: by whatever needs it first. Until then what it had when it was last connected is offered.
+    FirstCall,
+}
+
+impl UpstreamStart {
+    /// Each by its word.
+    pub(super) const ALL: [(&str, Self); 2] = [("at-once", Self::AtOnce), ("first-call", Self::FirstCall)];
 }
 
 /// A program that serves.

@@ -11,17 +11,17 @@ use super::connection::{Reached, Unreached};
 use crate::config::format_duration;
 
 impl Calling {
-    /// Asks something of its server.
+    /// Asks something of its server over that connection.
     ///
     /// # Errors
     ///
     /// When it cannot be reached. So it is with what never left, where a call may wait.
     pub(super) async fn ask<T, F: Future<Output = Result<T, Error>>>(
         &self,
+        reached: Reached,
         ask: impl FnOnce(Client) -> F,
     ) -> Result<(Reached, Result<T, Error>), Unreached> {
         let upstream = &self.parts.upstream;
-        let reached = upstream.reach().await?;
         upstream.log.ask_for(&self.cx, &reached.client).await;
         match self.waiting(&reached, ask(reached.client.clone())).await {
             Err(error) if self.parts.may_wait && never_left(&error, self.parts.may_repeat) => {

@@ -132,7 +132,11 @@ impl Calling {
         options: CallOptions,
     ) -> Result<(Reached, Result<Started, Error>), Unreached> {
         let (tool, arguments) = (&self.parts.tool, &*self.arguments);
-        self.ask(|client| async move { client.start(tool, arguments, options).await }).await
+        let reached = self.parts.upstream.reach().await?;
+        if !self.parts.upstream.may_call(&reached, tool).await {
+            return Ok((reached, Ok(Started::Result(self.parts.failure(TURNED)))));
+        }
+        self.ask(reached, |client| async move { client.start(tool, arguments, options).await }).await
     }
 
     /// Waits for an answer over that connection.
@@ -293,6 +297,9 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// What is said of a server that was ended because it hung.
 const HUNG: &str = "; it answered no ping either, and is started anew by the next call";
+
+/// What is said of a tool that its pins hold back.
+const TURNED: &str = "its tool says something else of itself than when it was first seen, or has not said it again, and is not called";
 
 /// How often a call is made that may be made again.
 pub(super) const TRIES: u32 = 5;

@@ -13,6 +13,7 @@ use super::asking::Callers;
 use super::itself::Instance;
 use super::line::Line;
 use super::logging::Log;
+use super::pins::Held;
 use super::pulse::Pulse;
 use super::seen::Seen;
 use crate::config::{UpstreamServer, format_duration};
@@ -43,12 +44,14 @@ pub struct Upstream {
     pub(super) seen: watch::Sender<Seen>,
     /// The kinds of things that it has, as it said last.
     kinds: std::sync::Mutex<Kinds>,
+    /// What its pins hold back.
+    pub(super) held: watch::Sender<Held>,
     /// The latest line of its standard error.
     last_line: Arc<std::sync::Mutex<Option<String>>>,
 }
 
 /// The kinds of things that a server has.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Kinds {
     pub(super) resources: bool,
     /// It tells of their changes.
@@ -154,6 +157,7 @@ impl Upstream {
             doubted: Notify::new(),
             seen,
             kinds: std::sync::Mutex::default(),
+            held: watch::Sender::default(),
             last_line,
         })
     }
@@ -237,10 +241,14 @@ impl Upstream {
     /// Serves what was begun and nothing else: whenever nobody uses it, its connection ends, with the process at the other end.
     pub(super) fn retire(self: &Arc<Self>) {
         let (mut users, retired) = (self.callers.users(), Arc::downgrade(self));
+        // Nobody lists it any more.
+        self.held.send_modify(Held::be_final);
         tokio::spawn(async move {
             while users.wait_for(|users| *users == 0).await.is_ok() {
                 match retired.upgrade() {
-                    Some(upstream) => upstream.close_if_unused().await,
+                    Some(upstream) => {
+                        upstream.close_if_unused().await;
+                    }
                     None => return,
                 }
                 if users.changed().await.is_err() {
@@ -250,14 +258,20 @@ impl Upstream {
         });
     }
 
-    /// Who comes from here on waits until that is over, and opens another connection.
-    async fn close_if_unused(&self) {
+    /// Ends the connection, with the process at its other end, unless somebody uses it; whether it did. Who comes from here on waits
+    /// until that is over, and opens another connection.
+    pub(super) async fn close_if_unused(&self) -> bool {
         let mut state = self.state.lock().await;
-        if *self.callers.users().borrow() == 0
-            && let Some(open) = state.open.take()
-        {
+        let open = state.open.take_if(|_| *self.callers.users().borrow() == 0);
+        if let Some(open) = &open {
             open.reached.client.close().await;
         }
+        open.is_some()
+    }
+
+    /// Whether there is a connection, or will be in a moment.
+    pub(super) async fn is_open(&self) -> bool {
+        self.state.lock().await.open.as_ref().is_some_and(|open| !open.reached.client.has_ended())
     }
 
     /// Ends the connection in order, with the process at its other end.

@@ -3,7 +3,7 @@
 //!
 //! `connection` has one connection to a server (at its `target`), opened when it is needed and again when it has ended, or `pulse` finds that it
 //! hangs, but to none that is this very one (`itself`); `offering` lists what the server has, which `seen` tells, and keeps the catalogue
-//! like it (`kept`; `tools`, `prompts`, `resources`), by names that `names` gives and without what `hidden` finds or `pins` holds back;
+//! like it (`kept`; `tools`, `prompts`, `resources`), or before it is there what it had (`known`), by names that `names` gives and without what `hidden` finds or `pins` holds back;
 //! `call` makes the calls, `durable` those that become tasks there, `away` waits for servers that are not there and `line` for those that
 //! are at enough, `request` asks for the rest, and `unlisted` for what no server lists. `asking` puts what they ask, and `logging` what
 //! they log, to who made the call (`caller`); `watching` tells of resources that are watched.
@@ -17,6 +17,7 @@ mod durable;
 mod hidden;
 mod itself;
 mod kept;
+mod known;
 mod line;
 mod logging;
 mod names;
@@ -39,6 +40,7 @@ use std::time::Duration;
 
 use longhaul::Server;
 use longhaul::server::Catalogue;
+use longhaul::store::Registry;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -46,6 +48,7 @@ pub use connection::{Unreached, Upstream};
 pub use seen::{Away, Seen};
 
 use itself::Instance;
+use known::Shelf;
 use names::Names;
 use unlisted::Unlisted;
 
@@ -56,6 +59,7 @@ pub struct Upstreams {
     names: Arc<Names>,
     serving: Arc<Mutex<Serving>>,
     instance: Instance,
+    shelf: Option<Shelf>,
 }
 
 /// Those that there are, which may be others later.
@@ -88,7 +92,15 @@ impl Upstreams {
         let instance = Instance::new();
         all.iter().for_each(|upstream| upstream.be_behind(&instance));
         let all = All(Arc::new(RwLock::new(all.into())));
-        Self { all, names: Arc::new(Names::new(own_tools)), serving: Arc::default(), instance }
+        Self { all, names: Arc::new(Names::new(own_tools)), serving: Arc::default(), instance, shelf: None }
+    }
+
+    /// The same, keeping what they have there, where they are started by their first call: what is offered until then. Without it
+    /// such a server is started once by each process, to learn what it has.
+    #[must_use]
+    pub fn known_by(mut self, registry: Arc<dyn Registry>) -> Self {
+        self.shelf = Some(Shelf::new(registry));
+        self
     }
 
     /// Each of them, as they are now.
@@ -184,7 +196,7 @@ impl Upstreams {
         serving.successors.push((name, order));
         drop(serving);
         let (catalogue, names) = (catalogue.seen_by_each(), Arc::clone(&self.names));
-        tokio::spawn(offering::keep_offered(orders, catalogue, names, before));
+        tokio::spawn(offering::keep_offered(orders, catalogue, names, self.shelf.clone(), before));
     }
 }
 

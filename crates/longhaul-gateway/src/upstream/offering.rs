@@ -9,25 +9,28 @@ use longhaul::server::{Catalogue, ChangeError, Prompt, Resource, ResourceTemplat
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::connection::{Kinds, Upstream};
+use super::connection::{Reached, Upstream};
 use super::kept::{Kept, Renewed};
+use super::known::{Lists, Nature, Shelf};
 use super::names::Names;
 use super::pins::{self, Pinned};
-use super::seen::Seen;
+use super::seen::{Away, Seen};
 use crate::causes::in_words;
-use crate::config::{UpstreamServer, format_duration};
+use crate::config::{UpstreamServer, UpstreamStart, format_duration};
 
 /// Serves what a server has on, for as long as the runtime lives: listed as soon as it can be reached, and again whenever
 /// it says that it is something else, or was connected to again. Those `before` it in the file are given a moment to be first
-/// where two want one name. Which server that is comes by `orders`: none, and what it had is offered no longer.
+/// where two want one name. Which server that is comes by `orders`: none, and what it had is offered no longer. One that is started by
+/// its first call is listed then; before, what the `shelf` has of it is offered.
 pub(super) async fn keep_offered(
     mut orders: watch::Receiver<Option<Arc<Upstream>>>,
     catalogue: Catalogue,
     names: Arc<Names>,
+    shelf: Option<Shelf>,
     before: Vec<watch::Receiver<Seen>>,
 ) {
     let Some(first) = orders.borrow_and_update().clone() else { return };
-    let mut offered = Offered::new(first, catalogue, names);
+    let mut offered = Offered::new(first, catalogue, names, shelf);
     let (mut before, mut serves) = (Some(before), true);
     loop {
         let (stale_until, upstream) = (offered.stale_until, Arc::clone(&offered.upstream));
@@ -49,6 +52,19 @@ pub(super) async fn keep_offered(
             else => return,
         }
     }
+}
+
+/// Lets those before one in the file be first, once.
+async fn wait_for_turn(before: &mut Option<Vec<watch::Receiver<Seen>>>) {
+    let Some(before) = before.take() else { return };
+    let all = async {
+        for mut other in before {
+            // One that is gone is not waited for.
+            let _ = other.wait_for(|seen| !matches!(seen, Seen::Nothing)).await;
+        }
+    };
+    // Who takes longer has later names.
+    let _ = timeout(TURN, all).await;
 }
 
 async fn at(when: Option<Instant>) {
@@ -124,6 +140,8 @@ enum Heard {
     Changes,
     /// It tells of none.
     Nothing,
+    /// It is left alone until it is needed: what it has is known.
+    Enough,
 }
 
 /// A list of a server's.
@@ -150,6 +168,18 @@ pub(super) struct Offered {
     pub(super) templates: Kept<model::ResourceTemplate>,
     /// What its file of pins said when its tools were compared with that.
     pub(super) pinned: Arc<Pinned>,
+    /// What it says of itself, once it has.
+    pub(super) nature: Option<Nature>,
+    /// The connection over which it is listed.
+    pub(super) over: u64,
+    /// What it listed last, where it is to be offered without it being there.
+    pub(super) listed: Lists,
+    /// That is all that it has.
+    is_known: bool,
+    /// Where that outlives this process.
+    shelf: Option<Shelf>,
+    /// By what is known what was put there last.
+    kept: Option<String>,
     /// When what one before it had is offered no longer.
     stale_until: Option<Instant>,
     /// What is to be known of each list.
@@ -159,7 +189,7 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    fn new(upstream: Arc<Upstream>, catalogue: Catalogue, names: Arc<Names>) -> Self {
+    fn new(upstream: Arc<Upstream>, catalogue: Catalogue, names: Arc<Names>, shelf: Option<Shelf>) -> Self {
         Self {
             upstream,
             catalogue,
@@ -169,6 +199,12 @@ impl Offered {
             resources: Kept::default(),
             templates: Kept::default(),
             pinned: Arc::default(),
+            nature: None,
+            over: 0,
+            listed: Lists::default(),
+            is_known: false,
+            shelf,
+            kept: None,
             stale_until: None,
             notes: Default::default(),
             failures: 0,
@@ -178,6 +214,12 @@ impl Offered {
     /// Reaches the server, lists what it has and follows that, until it is to be reached again.
     async fn serve(&mut self, before: &mut Option<Vec<watch::Receiver<Seen>>>) {
         let openings = self.upstream.openings();
+        if self.rests().await {
+            wait_for_turn(before).await;
+            self.offer_known().await;
+            self.upstream.opened_after(openings).await;
+            return;
+        }
         let reached = match self.upstream.reach().await {
             Ok(reached) => reached,
             Err(error) => {
@@ -190,21 +232,14 @@ impl Offered {
                 return;
             }
         };
-        if let Some(before) = before.take() {
-            let all = async {
-                for mut other in before {
-                    // One that is gone is not waited for.
-                    let _ = other.wait_for(|seen| !matches!(seen, Seen::Nothing)).await;
-                }
-            };
-            // Who takes longer has later names.
-            let _ = timeout(TURN, all).await;
-        }
+        wait_for_turn(before).await;
         let client = &reached.client;
+        self.over = reached.number;
         match self.follow(client).await {
+            Ok(Heard::Enough) => {}
             Ok(heard) => {
                 if matches!(heard, Heard::Nothing) {
-                    self.wait_for_doubt(client).await;
+                    self.wait_for_doubt(&reached).await;
                 }
                 if client.has_ended() {
                     self.upstream.miss_ended();
@@ -239,11 +274,44 @@ impl Offered {
         }
     }
 
-    /// Waits until a server that tells of nothing may have been away, or has ended.
-    async fn wait_for_doubt(&self, client: &Client) {
-        while !client.has_ended() {
+    /// Whether it is left alone until something needs it: it is to be, nobody has a connection, and what it has is known.
+    async fn rests(&mut self) -> bool {
+        if !self.is_for_a_call() || self.upstream.is_open().await {
+            return false;
+        }
+        if !self.is_known
+            && let Some(shelf) = &self.shelf
+            && let Some((nature, lists)) = shelf.recall(self.upstream.config()).await
+        {
+            (self.nature, self.listed, self.is_known) = (Some(nature), lists, true);
+        }
+        self.is_known
+    }
+
+    /// Whether it is to be started by what needs it first.
+    pub(super) fn is_for_a_call(&self) -> bool {
+        self.upstream.config().start == UpstreamStart::FirstCall
+    }
+
+    /// Offers what it had when it was last connected.
+    async fn offer_known(&mut self) {
+        let Some(nature) = self.nature else { return };
+        let Lists { tools, prompts, resources, templates } = self.listed.clone();
+        self.upstream.be(nature.kinds);
+        self.offer_tools(tools).await;
+        self.offer_prompts(prompts);
+        self.offer_resources(resources);
+        self.offer_templates(templates);
+        self.drop_stale();
+        self.tell(nature, Some(self.upstream.rests()));
+    }
+
+    /// Waits until a server that tells of nothing may have been away, has ended, or is connected to anew.
+    async fn wait_for_doubt(&self, reached: &Reached) {
+        while !reached.client.has_ended() {
             tokio::select! {
                 () = self.upstream.doubted.notified() => return,
+                _ = self.upstream.opened_after(reached.number) => return,
                 () = sleep(PAUSE) => {}
             }
         }
@@ -254,7 +322,8 @@ impl Offered {
         self.upstream = upstream;
         self.notes = Default::default();
         self.pinned = Arc::default();
-        self.failures = 0;
+        (self.nature, self.listed, self.is_known) = (None, Lists::default(), false);
+        (self.over, self.failures) = (0, 0);
         self.forget();
         self.stale_until = Some(Instant::now() + STALE);
     }
@@ -295,8 +364,13 @@ impl Offered {
 
     /// Lists what there is now and whenever it changes, until the connection has ended.
     async fn follow(&mut self, client: &Client) -> Result<Heard, Unlisted> {
+        let is_news = !self.is_known;
         self.renew_in_time(client, &Listed::ALL).await?;
         self.drop_stale();
+        if self.is_for_a_call() && is_news && self.upstream.close_if_unused().await {
+            self.failures = 0;
+            return Ok(Heard::Enough);
+        }
         let filter = SubscriptionFilter::default().lists();
         let Ok(mut changes) = client.subscribe(filter).await else {
             // It tells of nothing. That it ends is found out by whoever calls it.
@@ -324,19 +398,25 @@ impl Offered {
     async fn renew_in_time(&mut self, client: &Client, lists: &[Listed]) -> Result<(), Unlisted> {
         let within = self.upstream.config().start_within;
         let listed = timeout(within, self.renew(client, lists)).await;
-        Ok(listed.map_err(|_| Unlisted::Late(within))??)
+        listed.map_err(|_| Unlisted::Late(within))??;
+        if self.is_for_a_call() {
+            self.is_known = true;
+            if let (Some(shelf), Some(nature)) = (&self.shelf, &self.nature) {
+                shelf.keep(self.upstream.config(), nature, &self.listed, &mut self.kept).await;
+            }
+        }
+        Ok(())
     }
 
     /// Lists these anew. A list that its server does not give stays as it was, but for that of the tools without which there is
     /// little to offer.
     async fn renew(&mut self, client: &Client, lists: &[Listed]) -> Result<(), Error> {
-        let capabilities = client.capabilities();
-        let config = self.upstream.config();
-        let kinds = Kinds {
-            resources: capabilities.resources && config.resources,
-            resource_updates: capabilities.resource_updates && config.resources,
-        };
-        self.upstream.be(kinds);
+        let nature = Nature::of(client, self.upstream.config().resources);
+        if self.nature.replace(nature).is_some_and(|before| before != nature) {
+            // What becomes of calls goes by that.
+            self.tools.forget();
+        }
+        self.upstream.be(nature.kinds);
         for list in lists {
             let renewed = match list {
                 Listed::Tools => self.renew_tools(client).await,
@@ -353,6 +433,12 @@ impl Offered {
                 }
             }
         }
+        self.tell(nature, None);
+        Ok(())
+    }
+
+    /// Tells whoever looks what is offered; why, if it is not connected.
+    fn tell(&self, nature: Nature, away: Option<Away>) {
         for note in self.notes.iter().flatten() {
             tracing::debug!(server = self.upstream.config().name, note, "of what a server has");
         }
@@ -361,11 +447,10 @@ impl Offered {
             prompts: self.prompts.len(),
             resources: self.resources.len(),
             templates: self.templates.len(),
-            revision: client.dialect().revision().as_str(),
+            revision: nature.revision.as_str(),
             notes: self.notes.iter().flatten().cloned().collect(),
-            away: None,
+            away,
         });
-        Ok(())
     }
 
     /// Notes what is to be known of a list, and gives what has changed in it.

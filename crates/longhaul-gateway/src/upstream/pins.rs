@@ -4,7 +4,7 @@
 //! Lines are only ever added, each by one write, so that processes can share a file and people can keep it with their
 //! configuration.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -16,7 +16,9 @@ use longhaul::proto::model::Tool;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+
+use super::connection::{Reached, Upstream};
 
 /// The digests of what one server's tools said when they were first seen, by their names in the file.
 type Lines = BTreeMap<String, String>;
@@ -118,6 +120,43 @@ async fn said(file: &Path, server: &str) -> Result<Lines, String> {
     let (file, server) = (file.to_owned(), server.to_owned());
     let said = spawn_blocking(move || lines_of(&read(&file)?, &server)).await;
     said.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| error.to_string())
+}
+
+/// What is held back of a server's tools, as they were compared last.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// The connection over which they were listed.
+    over: u64,
+    /// Their names there; `None` for all.
+    tools: Option<HashSet<String>>,
+}
+
+impl Held {
+    /// They are compared no more.
+    pub(super) fn be_final(&mut self) {
+        self.over = u64::MAX;
+    }
+}
+
+impl Upstream {
+    /// These tools are held back, as they were listed over that connection; all where it is `None`.
+    pub(super) fn hold_back(&self, over: u64, tools: Option<HashSet<String>>) {
+        // Once it is served no more that is final.
+        self.held.send_modify(|held| *held = Held { over: over.max(held.over), tools });
+    }
+
+    /// Whether a tool may be called over that connection: where there are pins, its server has to say of it there what it said at first.
+    pub(super) async fn may_call(&self, reached: &Reached, tool: &str) -> bool {
+        if self.config().pins.is_none() {
+            return true;
+        }
+        let mut held = self.held.subscribe();
+        let compared = held.wait_for(|held| held.over >= reached.number);
+        match timeout(self.config().start_within, compared).await {
+            Ok(Ok(held)) => held.tools.as_ref().is_some_and(|tools| !tools.contains(tool)),
+            Ok(Err(_)) | Err(_) => false,
+        }
+    }
 }
 
 /// One state of a file; `None` when it is not there.
@@ -301,9 +340,9 @@ mod tests {
         let (read, list) = (tool("read", "Reads"), tool("list", "Lists"));
         let heard = async |act: &(dyn Fn() + Sync)| {
             let mut rewritten = std::pin::pin!(rewritten(&file, "files", &pinned));
-            assert!(tokio::time::timeout(LOOK_EVERY / 2, rewritten.as_mut()).await.is_err());
+            assert!(timeout(LOOK_EVERY / 2, rewritten.as_mut()).await.is_err());
             act();
-            tokio::time::timeout(20 * LOOK_EVERY, rewritten).await.is_ok()
+            timeout(20 * LOOK_EVERY, rewritten).await.is_ok()
         };
         let compare = |server: &str, tools: &[Tool]| compare(&file, server, tools);
         assert!(!heard(&|| std::fs::write(&file, "# none yet\n").unwrap()).await, "it is compared with that");

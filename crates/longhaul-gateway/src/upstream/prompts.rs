@@ -13,9 +13,18 @@ use super::offering::{Listed, Offered};
 impl Offered {
     /// Lists the prompts, and offers those.
     pub(super) async fn renew_prompts(&mut self, client: &Client) -> Result<(), Error> {
-        let config = self.upstream.config();
-        let has_any = client.capabilities().prompts && config.prompts;
+        let has_any = client.capabilities().prompts && self.upstream.config().prompts;
         let listed = if has_any { client.prompts().collect().await? } else { Vec::new() };
+        if self.is_for_a_call() {
+            self.listed.prompts.clone_from(&listed);
+        }
+        self.offer_prompts(listed);
+        Ok(())
+    }
+
+    /// Offers these.
+    pub(super) fn offer_prompts(&mut self, listed: Vec<model::Prompt>) {
+        let config = self.upstream.config();
         let (mut notes, mut named) = (Vec::new(), Vec::new());
         // By their names here, the names there.
         let mut own = HashMap::new();
@@ -39,7 +48,6 @@ impl Offered {
         };
         let renewed = self.prompts.renew(&self.catalogue, named, build);
         self.note(Listed::Prompts, notes, renewed);
-        Ok(())
     }
 }
 

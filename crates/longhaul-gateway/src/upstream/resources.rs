@@ -15,13 +15,21 @@ impl Offered {
     pub(super) async fn renew_resources(&mut self, client: &Client) -> Result<(), Error> {
         let has_any = self.upstream.kinds().resources;
         let listed = if has_any { client.resources().collect().await? } else { Vec::new() };
+        if self.is_for_a_call() {
+            self.listed.resources.clone_from(&listed);
+        }
+        self.offer_resources(listed);
+        Ok(())
+    }
+
+    /// Offers these.
+    pub(super) fn offer_resources(&mut self, listed: Vec<model::Resource>) {
         let mut notes = Vec::new();
         let its = self.taken(listed, |resource| &resource.uri, &mut notes);
         let upstream = Arc::clone(&self.upstream);
         let renewed =
             self.resources.renew(&self.catalogue, its, |definition| resource(&upstream, definition));
         self.note(Listed::Resources, notes, renewed);
-        Ok(())
     }
 
     /// The same of templates.
@@ -35,13 +43,21 @@ impl Offered {
                 listed => listed?,
             },
         };
+        if self.is_for_a_call() {
+            self.listed.templates.clone_from(&listed);
+        }
+        self.offer_templates(listed);
+        Ok(())
+    }
+
+    /// The same of templates.
+    pub(super) fn offer_templates(&mut self, listed: Vec<model::ResourceTemplate>) {
         let mut notes = Vec::new();
         let its = self.taken(listed, |template| &template.uri_template, &mut notes);
         let upstream = Arc::clone(&self.upstream);
         let renewed =
             self.templates.renew(&self.catalogue, its, |definition| template(&upstream, definition));
         self.note(Listed::Templates, notes, renewed);
-        Ok(())
     }
 
     /// Those whose URI is this server's.

@@ -59,7 +59,22 @@ impl Seen {
     }
 }
 
+impl Away {
+    /// From now on.
+    fn now(why: &str) -> Self {
+        Self { since: Instant::now(), why: why.into() }
+    }
+}
+
 impl Upstream {
+    /// Why it is not connected where what it had before is offered: what is known already, or that nothing has needed it yet.
+    pub(super) fn rests(&self) -> Away {
+        match &*self.seen.borrow() {
+            Seen::Listed { away: Some(away), .. } => away.clone(),
+            Seen::Listed { away: None, .. } | Seen::Nothing | Seen::Failed { .. } => Away::now(RESTS),
+        }
+    }
+
     /// It is not connected, for that reason.
     pub(super) fn miss(&self, why: Arc<str>) {
         self.seen.send_modify(|seen| seen.lose(why));
@@ -73,3 +88,5 @@ impl Upstream {
         }
     }
 }
+
+const RESTS: &str = "nothing has needed it yet, and the first call starts it";

@@ -243,7 +243,7 @@ async fn a_connection_that_was_opened_anew_while_others_were_waited_for_is_the_o
     let before = watch::Sender::new(Seen::Nothing);
     let (_order, orders) = watch::channel(Some(Arc::clone(&behind)));
     let names = Arc::new(Names::new([""; 0]));
-    tokio::spawn(offering::keep_offered(orders, catalogue, names, vec![before.subscribe()]));
+    tokio::spawn(offering::keep_offered(orders, catalogue, names, None, vec![before.subscribe()]));
     behind.opened_after(0).await;
     // Whoever calls it meanwhile finds that it has ended.
     while behind.reach().await.unwrap().number < 2 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use longhaul::Tool;
 use longhaul::client::{Client, Error};
-use longhaul::proto::model::{self, TaskSupport};
+use longhaul::proto::model;
 use longhaul::server::{TaskMode, TaskPolicy};
 use longhaul::store::Rerun;
 
@@ -20,6 +20,15 @@ impl Offered {
     /// Lists the tools, and offers those.
     pub(super) async fn renew_tools(&mut self, client: &Client) -> Result<(), Error> {
         let listed = if client.capabilities().tools { client.list_tools().await? } else { Vec::new() };
+        if self.is_for_a_call() {
+            self.listed.tools.clone_from(&listed);
+        }
+        self.offer_tools(listed).await;
+        Ok(())
+    }
+
+    /// Offers these.
+    pub(super) async fn offer_tools(&mut self, listed: Vec<model::Tool>) {
         let mut notes = Vec::new();
         let config = self.upstream.config();
         let unknown = config.tools.keys().filter(|name| listed.iter().all(|tool| tool.name != **name));
@@ -36,11 +45,12 @@ impl Offered {
             own.insert(name.clone(), std::mem::replace(&mut tool.name, name));
             named.push(tool);
         }
-        let upstream = Arc::clone(&self.upstream);
+        let (upstream, nature) = (Arc::clone(&self.upstream), self.nature);
         let build = |definition: model::Tool| {
             let own = own.get(&definition.name).map(String::as_str).unwrap_or_default();
             let policy = upstream.config().policy(own);
-            let may_be_task = policy.task != TaskMode::Never && makes_tasks(client, &definition);
+            let may_be_task = policy.task != TaskMode::Never
+                && nature.is_some_and(|nature| nature.makes_tasks(&definition));
             tool(&upstream, definition, own, policy, may_be_task)
         };
         let renewed = self.tools.renew(&self.catalogue, named, build);
@@ -52,7 +62,6 @@ impl Offered {
                 "a server says something else of its tool"
             );
         }
-        Ok(())
     }
 
     /// Those that say what they said when they were first seen, where that is to be so.
@@ -95,11 +104,15 @@ impl Offered {
                     ));
                 }
                 let held_back: HashSet<String> = changed.into_iter().chain(without_room).collect();
-                return served.into_iter().filter(|tool| !held_back.contains(&tool.name)).collect();
+                let mut served = served;
+                served.retain(|tool| !held_back.contains(&tool.name));
+                self.upstream.hold_back(self.over, Some(held_back));
+                return served;
             }
             Ok((_, Err(why))) => why,
             Err(error) => error.to_string(),
         };
+        self.upstream.hold_back(self.over, None);
         // Nobody can tell what they said before.
         tracing::warn!(
             server = config.name,
@@ -161,12 +174,6 @@ fn tool(
     // What it is asked it is asked where it stands: made again in rounds, it would call again.
     let tool = Tool::raw(definition, called).untrusted_annotations().reentrant(false);
     tool.task(policy).scopes(said.scopes.clone())
-}
-
-/// Whether its server may make a task of a call.
-fn makes_tasks(client: &Client, tool: &model::Tool) -> bool {
-    let says_by_tool = client.dialect().asks_for_tasks();
-    client.capabilities().tasks && (!says_by_tool || tool.task_support != TaskSupport::Forbidden)
 }
 
 fn task_policy(said: &UpstreamPolicy) -> TaskPolicy {

@@ -46,7 +46,11 @@ async fn a_list_that_changes_is_listed_again_and_told() {
 }
 
 /// Waits until a client is told that tools have changed and finds it so: the first word may be of something before.
-async fn told(client: &Client, changes: &mut Subscription, is_so: impl Fn(&[model::Tool]) -> bool) {
+pub(crate) async fn told(
+    client: &Client,
+    changes: &mut Subscription,
+    is_so: impl Fn(&[model::Tool]) -> bool,
+) {
     while !matches!(next(changes).await, Change::Tools) || !is_so(&client.list_tools().await.unwrap()) {}
 }
 

@@ -5,6 +5,8 @@
 mod away;
 mod changes;
 mod drafted;
+#[cfg(unix)]
+mod first_call;
 mod hostile;
 #[cfg(unix)]
 mod hung;

@@ -197,7 +197,10 @@ async fn serves_on_its_standard_streams() {
     if std::env::var_os("SERVES").is_none() {
         return;
     }
-    let (server, _catalogue) = one_of_each("program");
+    let (mut server, _catalogue) = one_of_each("program");
+    if let Ok(description) = std::env::var("LATE") {
+        server = server.tool(Tool::typed("late", description, |_, Nothing {}| async { "late" }));
+    }
     let (reader, writer) = stdio::stdio();
     let (options, never) = (driver::Options::default(), std::future::pending());
     let dispatcher = server.dispatcher().unwrap();

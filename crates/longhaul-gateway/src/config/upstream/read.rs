@@ -9,7 +9,7 @@ use longhaul::{
 use reqwest::Url;
 use toml::de::DeValue;
 
-use super::{Reach, UpstreamCommand, UpstreamPolicy, UpstreamServer, UpstreamUrl, limits};
+use super::{Reach, UpstreamCommand, UpstreamPolicy, UpstreamServer, UpstreamStart, UpstreamUrl, limits};
 use crate::config::{
     auth::scopes,
     diagnostic::{Diagnostic, Edit},
@@ -42,6 +42,7 @@ pub(in crate::config) fn read(
     let reach = reach(reader, &section, &known, context, withheld);
     let prefix = prefix(reader, &section);
     let pins = pins(reader, &section, context);
+    let start = reader.word(&section, "start", &UpstreamStart::ALL).unwrap_or_default();
     let range = (limits::START_WITHIN_MIN, limits::START_WITHIN_MAX);
     let start_within = reader.duration(&section, "start_within", range).unwrap_or(limits::START_WITHIN);
     let range = (limits::PING_WITHIN_MIN, limits::PING_WITHIN_MAX);
@@ -57,6 +58,7 @@ pub(in crate::config) fn read(
         reach: reach?,
         prefix,
         pins,
+        start,
         prompts,
         resources,
         start_within,
@@ -343,7 +345,7 @@ fn rerun(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<Rerun> {
     reader.word(section, "rerun", &RERUNS)
 }
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "command",
     "cwd",
     "env",
@@ -351,6 +353,7 @@ const KEYS: [&str; 13] = [
     "headers",
     "prefix",
     "pins",
+    "start",
     "prompts",
     "resources",
     "start_within",
