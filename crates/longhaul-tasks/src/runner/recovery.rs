@@ -16,7 +16,7 @@ use super::pause::Pauses;
 use super::run::Run;
 use super::runs::Listed;
 use super::undo::{self, undo};
-use crate::job::Attached;
+use crate::job::{Attached, ExternalJob};
 use crate::note::Note;
 use crate::report::Reporter;
 
@@ -52,7 +52,7 @@ async fn recover_own(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     }
 }
 
-/// Those of tools that this node does not have, whose jobs have begun.
+/// Those of tools that this node does not have, or not in their version, whose jobs have begun.
 async fn recover_others(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     let (mut taken, mut after) = (0, None);
     if inner.workers.others().is_none() {
@@ -60,7 +60,7 @@ async fn recover_others(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     }
     loop {
         let page = inner.store.list(Scope::Operator, &Filter::claimable(), after.as_ref(), Page::MAX).await?;
-        for record in page.tasks.iter().filter(|record| !inner.workers.has(&record.tool)) {
+        for record in page.tasks.iter().filter(|record| !inner.workers.run(record)) {
             taken += usize::from(try_take_up(inner, record).await?);
         }
         after = page.next;
@@ -70,8 +70,8 @@ async fn recover_others(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     }
 }
 
-/// Takes up a task if nobody works on it and this node can: what has not begun of a tool that it does not have is
-/// for a node that has.
+/// Takes up a task if nobody works on it and this node can: what has not begun of a tool that it does not have, in its version,
+/// is for a node that has.
 pub(super) async fn try_take_up(inner: &Arc<Inner>, record: &Record) -> Result<bool, StoreError> {
     if !can_work_on(inner, record).await {
         return Ok(false);
@@ -86,10 +86,10 @@ pub(super) async fn can_work_on(inner: &Arc<Inner>, record: &Record) -> bool {
     if inner.is_front || !inner.workers.is_here(record) {
         return false;
     }
-    if inner.workers.has(&record.tool) {
-        return inner.workers.run(record);
+    if inner.workers.run(record) {
+        return true;
     }
-    let Some(jobs) = inner.workers.others() else { return false };
+    let Some(jobs) = inner.workers.found(record) else { return false };
     jobs.has_begun(&record.id).await.unwrap_or_else(|error| {
         tracing::warn!(task = %record.id, ?error, "whether its job has begun cannot be told yet");
         false
@@ -124,7 +124,8 @@ pub(super) fn take_up(inner: &Arc<Inner>, record: Record) {
 }
 
 async fn find_job(listed: Listed, record: Record) {
-    let Some(job) = listed.inner.workers.job(&record.tool) else {
+    let found = listed.inner.workers.found(&record).map(|jobs| Arc::clone(jobs) as Arc<dyn ExternalJob>);
+    let Some(job) = found.or_else(|| listed.inner.workers.job(&record.tool)) else {
         return enter_again(listed, record).await;
     };
     let (reporter, reports) = Reporter::new();
@@ -157,9 +158,7 @@ async fn find_job(listed: Listed, record: Record) {
 async fn enter_again(listed: Listed, record: Record) {
     let inner = Arc::clone(&listed.inner);
     let twice = matches!(record.rerun, Rerun::Resumable | Rerun::Restart);
-    // What a task has made, or an operator again, was queued, and what stood in line had not begun: whoever claims it begins it,
-    // unless somebody has before.
-    let may = twice || record.parent.is_some() || Note::of(&record).again;
+    let may = twice || is_begun_by_claim(&record);
     let Some(entry) = inner.workers.entry(&record.tool).filter(|_| may) else {
         // A future of the process that is gone: it is not run twice.
         return lose(listed, &record, GONE).await;
@@ -188,6 +187,12 @@ async fn enter_again(listed: Listed, record: Record) {
     tracing::info!(task = %record.id, tool = %record.tool, attempt = record.attempt, "entered a task again");
     let run = Run::enter_again(listed, record, entry, steps);
     inner.environment.spawn(Box::pin(run.drive()));
+}
+
+/// Whether it had not begun when its row was written: what a front or a task has made, or an operator again, was queued, and what stood
+/// in line had no place. Whoever claims it begins it, unless somebody has before.
+pub(super) fn is_begun_by_claim(record: &Record) -> bool {
+    record.parent.is_some() || Note::of(record).again
 }
 
 /// Why a task is lost whose work must not run twice.

@@ -12,8 +12,9 @@ use longhaul_store::{
 };
 
 use super::Inner;
+use super::begin::has_begun;
 use super::control::Control;
-use super::recovery::{can_work_on, take_up, wake_parent};
+use super::recovery::{can_work_on, is_begun_by_claim, take_up, wake_parent};
 use crate::report::Reporter;
 
 /// What was seen of them.
@@ -96,17 +97,30 @@ async fn tell(inner: &Arc<Inner>, id: &TaskId) -> Result<(), StoreError> {
         // It is at work here, and its lease had run out.
         return Ok(());
     }
-    let is_future = inner.workers.has(&record.tool) && inner.workers.job(&record.tool).is_none();
-    if record.rerun == Rerun::Never && is_future {
-        // Nothing of it will run: it is lost, in whichever version it was.
-        take_up(inner, record);
-        return Ok(());
-    }
-    let message = message(&record);
-    tracing::warn!(task = %id, tool = %record.tool, version = %record.version, "no node runs a task");
-    let told = inner.store.write(id, record.epoch, Batch::new().with_status_message(message)).await;
+    let told = match is_over(inner, &record).await {
+        Ok(true) => {
+            // Nothing of it will run: it is lost, in whichever version it was.
+            take_up(inner, record);
+            return Ok(());
+        }
+        Ok(false) => {
+            let message = message(&record);
+            tracing::warn!(task = %id, tool = %record.tool, version = %record.version, "no node runs a task");
+            inner.store.write(id, record.epoch, Batch::new().with_status_message(message)).await.map(drop)
+        }
+        Err(error) => Err(error),
+    };
     inner.store.release(id, record.epoch).await?;
-    told.map(drop)
+    told
+}
+
+/// Whether a task is a function's that never runs twice and has begun. One that has not is for a node that accepts its version.
+async fn is_over(inner: &Inner, record: &Record) -> Result<bool, StoreError> {
+    let is_future = inner.workers.has(&record.tool) && inner.workers.job(&record.tool).is_none();
+    if record.rerun != Rerun::Never || !is_future {
+        return Ok(false);
+    }
+    Ok(!is_begun_by_claim(record) || has_begun(&inner.store.steps(&record.id, record.epoch).await?))
 }
 
 /// A node of its host is there, though it cannot go on with the task either: nobody else ends it.

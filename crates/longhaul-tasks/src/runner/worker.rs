@@ -201,6 +201,16 @@ impl Workers {
         }
     }
 
+    /// How to reach the job of a task as what has begun of any tool: where its own is not among them, or accepts its version
+    /// no more. What has begun runs on as it was begun.
+    pub(super) fn found(&self, record: &Record) -> Option<&Arc<dyn FoundJobs>> {
+        let is_own = self.read().get(&record.tool).is_some_and(|(worker, _)| {
+            // A function never begins as another's job.
+            worker.job.is_none() || worker.accepts.admits(&record.version)
+        });
+        self.others().filter(|_| !is_own)
+    }
+
     /// Whether only so many calls of `tool` may run at once.
     pub(super) fn limits(&self, tool: &str) -> bool {
         self.read().get(tool).is_some_and(|(worker, _)| worker.limit.is_some())

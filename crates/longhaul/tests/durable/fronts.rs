@@ -18,7 +18,7 @@ async fn once(world: World, _: Cx) -> Result<String, ToolError> {
 
 /// One tool of each way to be called.
 fn tools(world: &World, version: &str) -> Server {
-    let (asks, never, later) = (world.clone(), world.clone(), world.clone());
+    let (asks, never, later, soon) = (world.clone(), world.clone(), world.clone(), world.clone());
     let policy_of = |mode, rerun| {
         let mut policy = TaskPolicy::new(mode);
         policy.rerun = rerun;
@@ -27,6 +27,7 @@ fn tools(world: &World, version: &str) -> Server {
     let order = Tool::typed("order", "Order", move |cx, _: Nothing| order(asks.clone(), cx));
     let never = Tool::typed("never", "Once", move |cx, _: Nothing| once(never.clone(), cx));
     let later = Tool::typed("later", "Once", move |cx, _: Nothing| once(later.clone(), cx));
+    let soon = Tool::typed("soon", "Once", move |cx, _: Nothing| once(soon.clone(), cx));
     let gives = Tool::typed("gives", "Give a part", |cx: Cx, _: Nothing| async move {
         cx.emit("a part").await?;
         Ok::<_, ToolError>("given")
@@ -36,6 +37,7 @@ fn tools(world: &World, version: &str) -> Server {
         .tool(gives.task(policy_of(TaskMode::After(Duration::from_secs(60)), Rerun::Never)))
         .tool(never.task(policy_of(TaskMode::Never, Rerun::Never)))
         .tool(later.task(policy_of(TaskMode::After(Duration::from_secs(60)), Rerun::Never)))
+        .tool(soon.version(version).task(policy_of(TaskMode::After(Duration::ZERO), Rerun::Never)))
 }
 
 /// What a call came to for a caller that knows no tasks.
@@ -114,6 +116,23 @@ fn a_worker_leaves_what_is_of_a_version_that_it_does_not_accept() {
     assert_eq!((&waiting["status"], old.begun()), (&json!("working"), 0));
     let ahead = Process::of(tools(&new, "2"), &store);
     question(&front.settled(&id));
+    assert_eq!((old.begun(), new.begun()), (0, 1));
+    for process in [ahead, behind, front] {
+        process.crash();
+    }
+}
+
+#[test]
+fn what_never_runs_twice_and_has_not_begun_waits_for_a_worker_of_its_version() {
+    let (old, new, store) = (World::default(), World::default(), Memory::new());
+    let front = Process::of(tools(&new, "2").front(true), &store);
+    let behind = Process::of(tools(&old, "1"), &store);
+    let id = front.call("soon");
+    let said = "queued: no node runs version 2.0.0 of soon";
+    let waiting = front.until(&id, |task| task["statusMessage"] == said);
+    assert_eq!((&waiting["status"], old.begun(), new.begun()), (&json!("working"), 0, 0), "{waiting}");
+    let ahead = Process::of(tools(&new, "2"), &store);
+    assert_eq!(text(&front.settled(&id)), "begun 1");
     assert_eq!((old.begun(), new.begun()), (0, 1));
     for process in [ahead, behind, front] {
         process.crash();
