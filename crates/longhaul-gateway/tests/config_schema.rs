@@ -7,7 +7,7 @@ use longhaul::{
     store::{OnOrphan, OrphanRule, Rerun},
 };
 use longhaul_gateway::config::{
-    Calls, CommandTool, Config, Join, Output, Polls, Quotas, Role, StoreUrl, check,
+    Calls, CommandTool, Config, Join, Output, Polls, Quotas, Role, StoreUrl, Versions, check,
 };
 
 fn config(text: &str) -> Config {
@@ -145,6 +145,8 @@ fn what_is_not_said_has_the_documented_default() {
     assert_eq!(tool.orphan, OrphanRule::default());
     assert_eq!((tool.limit, tool.max_output), (None, 64 << 20));
     assert!(tool.progress.is_none());
+    assert_eq!(tool.versions.version.to_string(), "0.0.0");
+    assert!(tool.versions.accepts.admits(&tool.versions.version));
 }
 
 /// What can be said but for inputs, jobs and other servers.
@@ -215,6 +217,8 @@ const EVERYTHING: &str = r#"
         on_orphan = "cancel"
         orphan_grace = "5m"
         rerun = "never"
+        version = "2.1"
+        accepts = ">=1, <3"
         hold = "3s"
         progress = '(\d+)/(\d+)'
         join = "never"
@@ -269,6 +273,8 @@ fn everything_that_is_said_is_taken() {
     assert_eq!(tool.task, TaskMode::After(Duration::from_secs(90)));
     assert_eq!((tool.ttl, tool.hold), (Duration::from_secs(604_800), Duration::from_secs(3)));
     assert_eq!(tool.orphan, OrphanRule::new(Duration::from_secs(300), OnOrphan::Cancel));
+    let Versions { version, accepts, .. } = &tool.versions;
+    assert_eq!((version.to_string(), accepts.to_string()), ("2.1.0".to_owned(), ">=1, <3".to_owned()));
     let annotations = tool.annotations;
     assert_eq!((annotations.read_only_hint, annotations.destructive_hint), (Some(false), Some(true)));
     assert_eq!((annotations.idempotent_hint, annotations.open_world_hint), (Some(true), Some(false)));
@@ -297,4 +303,36 @@ fn what_would_be_read_as_an_option_is_not_promised() {
         assert_eq!(minimum(&format!("command = [\"x\", \"--\", \"{{n}}\"]\n{input}")), (none.clone(), true));
         assert_eq!(minimum(&format!("command = [\"x\", \"--n={{n}}\"]\n{input}")), (none.clone(), true));
     }
+}
+
+#[test]
+fn who_says_a_version_accepts_it_alone_unless_more_is_said() {
+    let text = r#"
+        [tools.t]
+        description = "d"
+        command = ["x"]
+        version = "2"
+        [jobs.j]
+        description = "d"
+        version = "3.1.0-rc.1"
+        accepts = ">=3.1.0-rc.1, <4"
+        start.url = "https://cluster.example/jobs"
+        id = "/id"
+        status = { url = "https://cluster.example/jobs/{job}", state = "/state", done = ["ok"] }
+        [servers.s]
+        command = ["serve"]
+        version = "1.4"
+        accepts = ">=1, <2"
+        [servers.s.tools.new]
+        version = "5"
+        [servers.s.tools.old]
+        accepts = "<2"
+        "#;
+    let config = config(text);
+    let said = |versions: &Versions| format!("{} {}", versions.version, versions.accepts);
+    assert_eq!(said(&config.tools[0].versions), "2.0.0 =2.0.0");
+    assert_eq!(said(&config.jobs[0].versions), "3.1.0-rc.1 >=3.1.0-rc.1, <4");
+    let of = |tool| said(&config.servers[0].policy(tool).versions);
+    assert_eq!((of("other"), of("new")), ("1.4.0 >=1, <2".to_owned(), "5.0.0 =5.0.0".to_owned()));
+    assert_eq!(of("old"), "1.4.0 <2");
 }

@@ -12,6 +12,7 @@ mod packaged;
 mod reload;
 mod store_verb;
 mod upstreams;
+mod versions;
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::Path;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use longhaul::proto::model::{ElicitParams, InputRequest};
-use longhaul::store::{Outcome, Phase, Question, Record, Rerun, Time};
+use longhaul::store::{Outcome, Phase, Question, Record, Rerun, Time, ToolVersion};
 use longhaul::tasks::project::{self, View};
 use longhaul::tasks::runner::InLine;
 
@@ -84,13 +84,11 @@ fn sentence(record: &Record, queued: Option<String>, now: Time) -> (String, Opti
         }
         Phase::Queued { not_before } if *not_before > now => ("begins".to_owned(), Some(*not_before)),
         Phase::Queued { .. } if record.started => {
-            let tool = &record.tool;
-            (format!("waits for a node that goes on with `{tool}`"), Some(record.updated_at))
+            (format!("waits for a node that goes on with {}", tool(record)), Some(record.updated_at))
         }
         Phase::Queued { .. } if record.status_message.is_some() => (said(), None),
         Phase::Queued { .. } => {
-            let tool = &record.tool;
-            (format!("queued: waits for a node with a place for `{tool}`"), Some(record.created_at))
+            (format!("queued: waits for a node with a place for {}", tool(record)), Some(record.created_at))
         }
         Phase::Parked { .. } if record.children.open > 0 => {
             let (open, all) = (record.children.open, record.children.open + record.children.ended);
@@ -108,6 +106,16 @@ fn sentence(record: &Record, queued: Option<String>, now: Time) -> (String, Opti
         }
         Phase::Running { .. } => (working(record), None),
         _ => (said(), None),
+    }
+}
+
+/// Its tool, in the version that a node has to accept, if it has one.
+fn tool(record: &Record) -> String {
+    let Record { tool, version, .. } = record;
+    if *version == ToolVersion::default() {
+        format!("`{tool}`")
+    } else {
+        format!("version {version} of `{tool}`")
     }
 }
 
@@ -173,6 +181,10 @@ mod tests {
         let lease = |until| Lease::new(NodeId::new("node-b").unwrap(), until);
         let running = |until| Phase::Running { lease: lease(at(until)) };
         assert_eq!(said(&|_| {}), "queued: waits for a node with a place for `deploy` for 1m");
+        assert_eq!(
+            said(&|record| record.version = ToolVersion::new("2").unwrap()),
+            "queued: waits for a node with a place for version 2.0.0 of `deploy` for 1m"
+        );
         assert_eq!(
             said(&|record| {
                 (record.attempt, record.started) = (2, true);

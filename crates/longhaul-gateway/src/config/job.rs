@@ -17,6 +17,7 @@ use super::{
     schema, tool,
     tool::Annotations,
     value::Value,
+    versions::Versions,
 };
 
 pub(super) mod body;
@@ -54,6 +55,8 @@ pub struct HttpJob {
     pub orphan: OrphanRule,
     /// What becomes of it when the server dies.
     pub rerun: Rerun,
+    /// Its version, and those of the tasks that it begins and goes on with.
+    pub versions: Versions,
     /// How long a call is held open for a caller that knows no tasks.
     pub hold: Duration,
     /// What a second call with the same arguments does.

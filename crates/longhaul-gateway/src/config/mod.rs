@@ -53,6 +53,7 @@ mod template;
 mod tool;
 mod upstream;
 mod value;
+mod versions;
 mod violation;
 mod written;
 
@@ -92,6 +93,7 @@ pub use self::{
     tool::{Annotations, CommandTool, Progress},
     upstream::{Reach, UpstreamCommand, UpstreamPolicy, UpstreamServer, UpstreamStart, UpstreamUrl},
     value::{Number, Value},
+    versions::Versions,
     violation::{Rule, Violation},
 };
 

@@ -13,6 +13,7 @@ use super::{
     pattern::Pattern,
     policy::{Join, Output},
     template::{Piece, Template},
+    versions::Versions,
 };
 
 mod command;
@@ -59,6 +60,8 @@ pub struct CommandTool {
     pub orphan: OrphanRule,
     /// What becomes of it when the server dies.
     pub rerun: Rerun,
+    /// Its version, and those of the tasks that it begins and goes on with.
+    pub versions: Versions,
     /// How long a call is held open for a caller that knows no tasks.
     pub hold: Duration,
     /// How its output tells its progress.

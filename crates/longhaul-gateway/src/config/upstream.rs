@@ -14,6 +14,7 @@ use super::{
     environment::{self, EnvError, Setting, Sources, Withheld},
     job::BoundHeader,
     policy::Join,
+    versions::Versions,
 };
 
 pub(super) mod read;
@@ -115,6 +116,8 @@ pub struct UpstreamPolicy {
     /// What becomes of a call when this server dies: `Never` again, or `Restart`. What has become a task of the other
     /// server's is gone on with, whatever this says.
     pub rerun: Rerun,
+    /// Its version, and those of the tasks that it begins and goes on with.
+    pub versions: Versions,
     /// How long a call is held open for a caller that knows no tasks.
     pub hold: Duration,
     /// What a second call with the same arguments does.

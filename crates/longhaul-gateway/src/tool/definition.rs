@@ -26,7 +26,7 @@ pub fn job_tool(over_http: &Arc<JobOverHttp>) -> Tool {
     policy.hold = Some(job.hold);
     policy.join = job.join == config::Join::SameArguments;
     policy.limit = job.limit.and_then(|limit| usize::try_from(limit.get()).ok());
-    Tool::job(definition, Arc::clone(over_http) as _).task(policy).scopes(job.scopes.clone())
+    job.versions.of(Tool::job(definition, Arc::clone(over_http) as _)).task(policy).scopes(job.scopes.clone())
 }
 
 /// Every command of a configuration as a tool, its runs kept in `runs`.
@@ -41,7 +41,8 @@ pub(super) fn tool(command: &CommandTool, job: CommandJob) -> Tool {
     definition.description.clone_from(&command.description);
     definition.output_schema = command.output_schema();
     definition.annotations = annotations(&command.annotations);
-    Tool::job(definition, Arc::new(job)).task(policy(command)).scopes(command.scopes.clone())
+    let tool = command.versions.of(Tool::job(definition, Arc::new(job)));
+    tool.task(policy(command)).scopes(command.scopes.clone())
 }
 
 fn annotations(hints: &config::Annotations) -> Option<ToolAnnotations> {

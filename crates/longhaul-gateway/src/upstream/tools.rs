@@ -173,7 +173,7 @@ fn tool(
     }
     // What it is asked it is asked where it stands: made again in rounds, it would call again.
     let tool = Tool::raw(definition, called).untrusted_annotations().reentrant(false);
-    tool.task(policy).scopes(said.scopes.clone())
+    said.versions.of(tool).task(policy).scopes(said.scopes.clone())
 }
 
 fn task_policy(said: &UpstreamPolicy) -> TaskPolicy {

@@ -17,6 +17,7 @@ use crate::config::{
         limits as of_tools,
         read::{self as tool, Context, JOINS, OUTPUTS, RERUNS},
     },
+    versions::{self, Versions},
 };
 
 mod callback;
@@ -72,6 +73,7 @@ pub(in crate::config) fn read(
         ttl: reader.duration(&section, "ttl", ttl).unwrap_or(of_tools::TTL),
         orphan: tool::orphan(reader, &section),
         rerun: reader.word(&section, "rerun", &RERUNS).unwrap_or(Rerun::Reattach),
+        versions: versions::read(reader, &section, &Versions::default()),
         hold: reader.duration(&section, "hold", hold).unwrap_or(of_tools::HOLD),
         join: reader.word(&section, "join", &JOINS).unwrap_or_default(),
         limit: reader.count_of(&section, "limit", 1).and_then(|limit| NonZeroU32::new(limit.value)),
@@ -273,7 +275,7 @@ fn warn_of_unused(reader: &mut Reader<'_>, job: &Section<'_>, inputs: &[Declared
     }
 }
 
-const KEYS: [&str; 29] = [
+const KEYS: [&str; 31] = [
     "title",
     "description",
     "input",
@@ -301,6 +303,8 @@ const KEYS: [&str; 29] = [
     "on_orphan",
     "orphan_grace",
     "rerun",
+    "version",
+    "accepts",
     "hold",
     "join",
 ];

@@ -20,6 +20,7 @@ use crate::config::{
     reader::{At, Entry, Reader, Section, quoted},
     spelling::nearest,
     template::{Template, Token, tokens},
+    versions::{self, Versions},
 };
 
 /// What a tool is read against: the folder of the file, and where variables come from.
@@ -69,6 +70,7 @@ pub(in crate::config) fn read(
         ttl: reader.duration(&section, "ttl", ttl).unwrap_or(limits::TTL),
         orphan: orphan(reader, &section),
         rerun: rerun(reader, &section).unwrap_or(Rerun::Reattach),
+        versions: versions::read(reader, &section, &Versions::default()),
         hold: reader.duration(&section, "hold", (limits::HOLD_MIN, limits::DAY)).unwrap_or(limits::HOLD),
         progress: progress(reader, &section),
         join: reader.word(&section, "join", &JOINS).unwrap_or_default(),
@@ -367,7 +369,7 @@ fn warn_of_unused(reader: &mut Reader<'_>, tool: &Section<'_>, inputs: &[Declare
     }
 }
 
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 24] = [
     "title",
     "description",
     "command",
@@ -387,6 +389,8 @@ const KEYS: [&str; 22] = [
     "on_orphan",
     "orphan_grace",
     "rerun",
+    "version",
+    "accepts",
     "hold",
     "progress",
     "join",

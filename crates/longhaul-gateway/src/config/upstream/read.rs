@@ -26,6 +26,7 @@ use crate::config::{
         read::{self as tool, Context, JOINS},
         variable,
     },
+    versions::{self, Versions},
 };
 
 /// Reads one server; `None` when it has a mistake that keeps it from being built.
@@ -303,6 +304,7 @@ fn policy(reader: &mut Reader<'_>, section: &Section<'_>, otherwise: &UpstreamPo
         ttl: reader.duration(section, "ttl", ttl).unwrap_or(otherwise.ttl),
         orphan,
         rerun: rerun(reader, section).unwrap_or(otherwise.rerun),
+        versions: versions::read(reader, section, &otherwise.versions),
         hold: reader.duration(section, "hold", hold).unwrap_or(otherwise.hold),
         join: reader.word(section, "join", &JOINS).unwrap_or(otherwise.join),
         limit: limit.or(otherwise.limit),
@@ -320,6 +322,7 @@ fn defaults() -> UpstreamPolicy {
         ttl: of_tools::TTL,
         orphan: OrphanRule::default(),
         rerun: Rerun::Never,
+        versions: Versions::default(),
         hold: of_tools::HOLD,
         join: Join::default(),
         limit: None,
@@ -364,13 +367,15 @@ const KEYS: [&str; 14] = [
 
 const TOOL_KEYS: [&str; 1] = ["enabled"];
 
-const POLICY_KEYS: [&str; 11] = [
+const POLICY_KEYS: [&str; 13] = [
     "scope",
     "task",
     "ttl",
     "on_orphan",
     "orphan_grace",
     "rerun",
+    "version",
+    "accepts",
     "hold",
     "join",
     "limit",
