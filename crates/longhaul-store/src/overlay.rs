@@ -1,6 +1,6 @@
 //! Stores around stores: what an overlay does not do itself, the store below does.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
@@ -265,6 +265,11 @@ pub trait Overlay: fmt::Debug + Send + Sync {
         self.below().durability()
     }
 
+    /// [`TaskStore::at_risk`].
+    fn at_risk(&self) -> Option<Arc<str>> {
+        self.below().at_risk()
+    }
+
     /// [`TaskStore::node`].
     fn node(&self) -> &NodeId {
         self.below().node()
@@ -425,6 +430,10 @@ impl<O: Overlay> TaskStore for O {
 
     fn durability(&self) -> Durability {
         Overlay::durability(self)
+    }
+
+    fn at_risk(&self) -> Option<Arc<str>> {
+        Overlay::at_risk(self)
     }
 
     fn node(&self) -> &NodeId {

@@ -246,6 +246,12 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     /// What survives what.
     fn durability(&self) -> Durability;
 
+    /// Why it may lose what it acknowledges in spite of its [`durability`](Self::durability), in words for who operates it; `None`, the
+    /// default, where nothing is known to be wrong. A server is not ready for more until it is set right.
+    fn at_risk(&self) -> Option<Arc<str>> {
+        None
+    }
+
     /// The name of this node.
     fn node(&self) -> &NodeId;
 }

@@ -68,6 +68,19 @@ async fn a_server_is_not_ready_while_its_redis_is_down_and_is_again_after() {
     until_ready(&node, 200).await;
 }
 
+#[tokio::test]
+async fn a_server_is_not_ready_while_its_redis_may_throw_tasks_away() {
+    let redis = redis::Server::start();
+    let fleet = Fleet::on(CONFIG, redis.store());
+    let node = fleet.node(&[]);
+    assert_eq!(until_ready(&node, 200).await, "ready");
+    redis.say(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let words = until_ready(&node, 503).await;
+    assert!(words.contains("allkeys-lru") && words.contains("noeviction"), "{words}");
+    redis.say(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    until_ready(&node, 200).await;
+}
+
 async fn is_alive_and_not_ready(node: &Node) {
     let words = until_ready(node, 503).await;
     assert!(words.contains("store"), "{words}");

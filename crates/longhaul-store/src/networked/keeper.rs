@@ -11,8 +11,8 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
-use super::server::Server;
-use crate::{Durability, StoreError, TaskId, Time};
+use super::{node::Standing, server::Server};
+use crate::{StoreError, TaskId, Time};
 
 /// A server with whom each node keeps a session.
 pub(crate) trait Keeps: Server {
@@ -41,14 +41,14 @@ pub(crate) trait Keeps: Server {
         std::future::ready(Ok(()))
     }
 
-    /// Says that this node is there now, and forgets those that have said so for the last time before `gone`; learns what the
-    /// server's commits survive, and the settings that this follows from.
+    /// Says that this node is there now, and forgets those that have said so for the last time before `gone`; learns how the
+    /// server is set.
     fn say(
         &self,
         session: &mut Self::Session,
         now: Time,
         gone: Time,
-    ) -> impl Future<Output = Result<(Durability, String), StoreError>> + Send;
+    ) -> impl Future<Output = Result<Standing, StoreError>> + Send;
 
     /// Asks the server whether it holds this session still.
     ///
@@ -267,7 +267,7 @@ async fn heed<S: Keeps>(site: &S, session: &mut S::Session) -> Result<(), StoreE
 async fn say<S: Keeps>(site: &S, session: &mut S::Session) -> Result<(), StoreError> {
     let now = site.node().clock.now();
     let gone = Time::from_unix_ms(now.unix_ms() - FORGOTTEN_MS);
-    site.node().set_durability(site.say(session, now, gone).await?);
+    site.node().stands(site.say(session, now, gone).await?);
     Ok(())
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Node {
     /// How many changes this node has heard of, its own included. Their own numbers need not be given in the order in which
     /// they are committed.
     changes: AtomicU64,
-    durability: Mutex<(Durability, String)>,
+    standing: Mutex<Standing>,
     /// Whether it works on the store; else it copies, and may do so while the store is out of service.
     serves: bool,
     /// Until when nobody can take it for dead.
@@ -81,7 +81,7 @@ impl Node {
             aside: Aside::default(),
             patience,
             changes: AtomicU64::new(0),
-            durability: Mutex::new((Durability::Volatile, String::new())),
+            standing: Mutex::default(),
             serves: true,
             alive_until: Mutex::new(Time::from_unix_ms(0)),
             refusal: OnceLock::new(),
@@ -174,25 +174,49 @@ impl Node {
 
     /// What an acknowledged write survives.
     pub(crate) fn durability(&self) -> Durability {
-        self.known().0
+        self.standing().durability
     }
 
     /// The settings of the server that this follows from.
     pub(crate) fn commits(&self) -> String {
-        self.known().1.clone()
+        self.standing().settings.clone()
+    }
+
+    /// Why what is acknowledged may be lost for all that.
+    pub(crate) fn at_risk(&self) -> Option<Arc<str>> {
+        self.standing().at_risk.clone()
     }
 
     /// The server is set so now.
-    pub(crate) fn set_durability(&self, found: (Durability, String)) {
-        let mut known = self.known();
-        if known.0 != found.0 && !known.1.is_empty() {
-            tracing::warn!(was = %known.0, is = %found.0, settings = found.1, "the store's durability has changed");
+    pub(crate) fn stands(&self, found: Standing) {
+        let mut known = self.standing();
+        if known.durability != found.durability && !known.settings.is_empty() {
+            let (was, is) = (known.durability, found.durability);
+            tracing::warn!(%was, %is, settings = found.settings, "the store's durability has changed");
         }
         *known = found;
     }
 
-    fn known(&self) -> MutexGuard<'_, (Durability, String)> {
-        self.durability.lock().unwrap_or_else(PoisonError::into_inner)
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a server is set, as far as it matters to what is kept there.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    /// What an acknowledged write survives.
+    pub(crate) durability: Durability,
+    /// The settings that this follows from.
+    pub(crate) settings: String,
+    /// Why it may be lost for all that.
+    pub(crate) at_risk: Option<Arc<str>>,
+}
+
+/// That of a server that has not been asked.
+impl Default for Standing {
+    fn default() -> Self {
+        Self { durability: Durability::Volatile, settings: String::new(), at_risk: None }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The contract, for every store on a server.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Handle,
@@ -280,6 +280,10 @@ where
 
     fn durability(&self) -> Durability {
         self.site.node().durability()
+    }
+
+    fn at_risk(&self) -> Option<Arc<str>> {
+        self.site.node().at_risk()
     }
 
     fn node(&self) -> &NodeId {

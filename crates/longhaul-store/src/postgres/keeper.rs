@@ -9,7 +9,10 @@ use super::{Site, entries::values, fault::Fault, link::Connection, sql, value::V
 use crate::{
     Durability, StoreError, TaskId, Time,
     error::corrupt,
-    networked::keeper::{Keeps, Next},
+    networked::{
+        keeper::{Keeps, Next},
+        node::Standing,
+    },
     row::entry::Key,
     transfer::Mark,
 };
@@ -64,19 +67,14 @@ impl Keeps for Site {
         ask(self, connection, tell, &[Value::text(&payload)]).await.map(drop)
     }
 
-    async fn say(
-        &self,
-        connection: &mut Connection,
-        now: Time,
-        gone: Time,
-    ) -> Result<(Durability, String), StoreError> {
+    async fn say(&self, connection: &mut Connection, now: Time, gone: Time) -> Result<Standing, StoreError> {
         let (me, now) = (Value::text(self.node.id.as_str()), Value::int(now.unix_ms()));
         let here = "INSERT INTO longhaul.nodes (node, holds_lock, seen_at) VALUES ($1, $2 = 1, $3) \
             ON CONFLICT (node) DO UPDATE SET holds_lock = $2 = 1, seen_at = $3";
         ask(self, connection, here, &[me, Value::int(!self.is_pooled), now]).await?;
         let forget = "DELETE FROM longhaul.nodes WHERE seen_at < $1";
         ask(self, connection, forget, &[Value::int(gone.unix_ms())]).await?;
-        durability(self, connection).await
+        standing(self, connection).await
     }
 
     async fn prove(&self, connection: &mut Connection) -> Result<(), StoreError> {
@@ -129,21 +127,23 @@ pub(super) async fn hold(site: &Site, connection: &Connection) -> Result<(), Sto
 }
 
 /// What the database says that its commits survive.
-async fn durability(site: &Site, connection: &Connection) -> Result<(Durability, String), StoreError> {
+async fn standing(site: &Site, connection: &Connection) -> Result<Standing, StoreError> {
     let settings = "SELECT current_setting('fsync'), current_setting('synchronous_commit'), \
         current_setting('synchronous_standby_names')";
     let rows = ask(site, connection, settings, &[]).await?;
-    let Some(row) = rows.first() else { return Ok((Durability::Process, String::new())) };
+    let Some(row) = rows.first() else {
+        return Ok(Standing { durability: Durability::Process, ..Standing::default() });
+    };
     let (fsync, commit, standbys): (String, String, String) = (row.get(0), row.get(1), row.get(2));
-    let level = level(&fsync, &commit, &standbys);
-    let mut words = format!("synchronous_commit = {commit}");
+    let durability = level(&fsync, &commit, &standbys);
+    let mut settings = format!("synchronous_commit = {commit}");
     if fsync != "on" {
-        words.push_str(", fsync = off");
+        settings.push_str(", fsync = off");
     }
-    if level == Durability::Replicated {
-        words.push_str(&format!(", synchronous_standby_names = {standbys}"));
+    if durability == Durability::Replicated {
+        settings.push_str(&format!(", synchronous_standby_names = {standbys}"));
     }
-    Ok((level, words))
+    Ok(Standing { durability, settings, at_risk: None })
 }
 
 fn level(fsync: &str, commit: &str, standbys: &str) -> Durability {

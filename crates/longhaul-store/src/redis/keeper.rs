@@ -18,8 +18,11 @@ use super::{
     settings,
 };
 use crate::{
-    Durability, StoreError, TaskId, Time,
-    networked::keeper::{Keeps, Next},
+    StoreError, TaskId, Time,
+    networked::{
+        keeper::{Keeps, Next},
+        node::Standing,
+    },
     transfer::Mark,
 };
 
@@ -78,7 +81,7 @@ impl Keeps for Site {
         Ok(hint.map_or(Next::Nothing, |hint| Next::Hint(hint.to_owned())))
     }
 
-    async fn say(&self, _: &mut Session, now: Time, gone: Time) -> Result<(Durability, String), StoreError> {
+    async fn say(&self, _: &mut Session, now: Time, gone: Time) -> Result<Standing, StoreError> {
         let said = [self.node.id.as_str().as_bytes().to_vec(), now.unix_ms().to_string().into_bytes()];
         let nodes = [self.keys.one(NODES)];
         let asked = self.link.read("saying that this node is there", &HERE, &nodes, &said);
@@ -91,10 +94,12 @@ impl Keeps for Site {
             self.within(self.link.ask::<()>("forgetting nodes", &forget)).await?;
         }
         let found = self.within(settings::look(&self.link)).await?;
-        if !found.is_noeviction() {
-            tracing::error!(store = %self.place, policy = found.policy, "the server may throw away what it was told to keep: set maxmemory-policy to noeviction");
+        let at_risk = found.throws_away();
+        if let Some(why) = &at_risk {
+            tracing::error!(store = %self.place, why, "the server may throw away what it was told to keep");
         }
-        Ok(found.durability(self.replicas))
+        let (durability, settings) = found.durability(self.replicas);
+        Ok(Standing { durability, settings, at_risk: at_risk.map(Into::into) })
     }
 
     async fn prove(&self, _: &mut Session) -> Result<(), StoreError> {

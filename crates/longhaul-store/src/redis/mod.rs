@@ -57,6 +57,7 @@ use crate::{
 ///
 /// **Memory** is the server's: it must be set to refuse what it has no room for (`maxmemory-policy noeviction`), or the store
 /// is not opened. What takes room fails then with [`StoreError::Full`]; what makes some goes on, and so do leases and cancels.
+/// One that is set otherwise later is [at risk](TaskStore::at_risk), as each node finds out within ten seconds.
 ///
 /// **A cluster** keeps a store on one of its nodes, for all its keys have one tag: name that node. More of them do not make one
 /// store faster; stores of other [names](RedisOptions::open) are kept by others.

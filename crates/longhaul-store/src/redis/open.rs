@@ -242,13 +242,7 @@ async fn check(link: &Link) -> Result<(), Fault> {
     if found.role != "master" {
         return refused("it is a replica, which takes no writes; name the one that it follows".to_owned());
     }
-    if !found.is_noeviction() {
-        let policy = &found.policy;
-        return refused(format!(
-            "its maxmemory-policy is {policy}, by which it may throw tasks away; set it to noeviction"
-        ));
-    }
-    Ok(())
+    found.throws_away().map_or(Ok(()), refused)
 }
 
 /// The format of a store that this release can work with.

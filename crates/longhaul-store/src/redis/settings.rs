@@ -29,9 +29,14 @@ impl Found {
             .is_some_and(|major| major >= OLDEST)
     }
 
-    /// Whether it refuses what it has no memory for, rather than throw away something else.
-    pub(super) fn is_noeviction(&self) -> bool {
-        self.policy == "noeviction"
+    /// Why it may throw away what it keeps, if it does so rather than refuse what it has no memory for.
+    pub(super) fn throws_away(&self) -> Option<String> {
+        let policy = &self.policy;
+        (policy != "noeviction").then(|| {
+            format!(
+                "its maxmemory-policy is {policy}, by which it may throw tasks away; set it to noeviction"
+            )
+        })
     }
 
     /// What an acknowledged write survives, and the settings that say so. It is never the loss of the machine: a replica that

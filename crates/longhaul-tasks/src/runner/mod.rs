@@ -521,6 +521,11 @@ impl Engine {
         self.0.store.counts().await
     }
 
+    /// Why the store may lose what it keeps, if it is known to ([`TaskStore::at_risk`](longhaul_store::TaskStore::at_risk)).
+    pub fn at_risk(&self) -> Option<Arc<str>> {
+        self.0.store.at_risk()
+    }
+
     /// Cancels a task at once, whichever node works on it, and ends its job.
     ///
     /// The cancellation is on disk when this returns. A job that cannot be reached now is ended when its

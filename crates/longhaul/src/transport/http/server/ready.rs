@@ -1,4 +1,4 @@
-//! Whether the server should be sent more: it is not about to stop, and its store answers.
+//! Whether the server should be sent more: it is not about to stop, and its store answers and keeps what it is given.
 
 use std::time::Duration;
 
@@ -33,5 +33,9 @@ pub(super) async fn answer(endpoint: &Endpoint) -> Response<Body> {
             answers
         }
     };
-    if answers { text(StatusCode::OK, "ready".into()) } else { no_room("the store cannot be read") }
+    match engine.at_risk() {
+        _ if !answers => no_room("the store cannot be read"),
+        Some(why) => no_room(&format!("the store may lose what it is given: {why}")),
+        None => text(StatusCode::OK, "ready".into()),
+    }
 }
