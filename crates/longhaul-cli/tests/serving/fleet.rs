@@ -10,13 +10,14 @@ pub(super) mod redis;
 
 use std::{fs, path::Path, time::Duration};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{Server, run};
 
 /// Who calls: each has a token of that name.
-const TOKENS: [(&str, &str); 2] =
+pub(super) const TOKENS: [(&str, &str); 2] =
     [("ann", "ann0123456789abcdef0123456789"), ("bob", "bob0123456789abcdef0123456789")];
 
 pub(super) const CONFIG: &str = r#"
@@ -57,8 +58,14 @@ while IFS= read -r line; do
     answer)
         id=$call said=stayed
         case $line in *'"go":true'*) said='went on' ;; esac
-        result "{\"content\":[{\"type\":\"text\",\"text\":\"$said\"}]}"
+        # Where there is no end to it, it works until it is told to.
+        if [ -e endless ]; then
+            : >working
+        else
+            result "{\"content\":[{\"type\":\"text\",\"text\":\"$said\"}]}"
+        fi
         ;;
+    notifications/cancelled) : >stopped ;;
     notifications/*) ;;
     *)
         printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}\n' "$id"
@@ -132,11 +139,23 @@ impl Fleet {
 }
 
 pub(super) struct Node {
-    server: Server,
-    http: reqwest::Client,
+    pub(super) server: Server,
+    pub(super) http: reqwest::Client,
 }
 
 impl Node {
+    pub(super) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.server.child.id()).ok().and_then(Pid::from_raw).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(super) async fn stop(mut self) {
+        self.signal(Signal::TERM);
+        let ended = tokio::task::spawn_blocking(move || self.server.child.wait().unwrap());
+        assert!(ended.await.unwrap().success());
+    }
+
     pub(super) fn request(&self, method: reqwest::Method, who: &str) -> reqwest::RequestBuilder {
         let token = TOKENS.iter().find(|(name, _)| *name == who).unwrap().1;
         let request = self.http.request(method, self.server.url()).bearer_auth(token);
@@ -144,7 +163,7 @@ impl Node {
     }
 
     /// A request of the modern era.
-    async fn send(&self, who: &str, method: &str, mut params: Value) -> reqwest::Response {
+    pub(super) async fn send(&self, who: &str, method: &str, mut params: Value) -> reqwest::Response {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities":
@@ -207,7 +226,7 @@ impl Node {
     }
 
     /// What a client of that session is sent that had this event last.
-    async fn resume(&self, who: &str, session: &str, last: &str) -> reqwest::Response {
+    pub(super) async fn resume(&self, who: &str, session: &str, last: &str) -> reqwest::Response {
         let request = self.request(reqwest::Method::GET, who).header("mcp-session-id", session);
         request.header("last-event-id", last).send().await.unwrap()
     }
@@ -226,7 +245,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    fn of(response: reqwest::Response) -> Self {
+    pub(super) fn of(response: reqwest::Response) -> Self {
         Self { response, read: String::new() }
     }
 
@@ -252,7 +271,7 @@ impl Events {
     }
 
     /// The next message by this method.
-    async fn until(&mut self, method: &str) -> Value {
+    pub(super) async fn until(&mut self, method: &str) -> Value {
         loop {
             let (_, message) = self.next().await.expect("it goes on");
             if message["method"] == method {
@@ -271,7 +290,7 @@ impl Events {
     }
 
     /// The same of a stream that was come back to behind this event, which it begins with.
-    async fn rest_behind(mut self, last: &str) -> Vec<Value> {
+    pub(super) async fn rest_behind(mut self, last: &str) -> Vec<Value> {
         assert_eq!(self.next().await, Some((last.to_owned(), Value::Null)));
         self.rest().await
     }
@@ -288,6 +307,15 @@ impl Events {
         }
         last
     }
+}
+
+/// Answers a question of a task's so that it goes on.
+pub(super) async fn says_yes(node: &Node, asking: &Value) {
+    let key = asking["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    let answers = json!({key: {"action": "accept", "content": {"go": true}}});
+    let given = json!({"taskId": asking["taskId"], "inputResponses": answers});
+    let given = node.ask("ann", "tasks/update", given).await;
+    assert!(given["result"].is_object(), "{given}");
 }
 
 #[tokio::test]
@@ -481,7 +509,15 @@ async fn whoever_waits_is_answered_elsewhere(fleet: &Fleet) {
 
 #[tokio::test]
 async fn n2_a_node_that_stood_still_does_not_answer_once_more() {
-    let fleet = Fleet::new(CONFIG);
+    who_stood_still_answers_nobody(&Fleet::new(CONFIG)).await;
+}
+
+#[tokio::test]
+async fn n2_a_node_that_stood_still_does_not_answer_once_more_on_redis() {
+    who_stood_still_answers_nobody(&Fleet::on_redis(CONFIG)).await;
+}
+
+async fn who_stood_still_answers_nobody(fleet: &Fleet) {
     let (one, two) = (fleet.node(&[]), fleet.node(&[]));
     let session = two.session("ann").await;
     let asked = json!({"name": "work", "arguments": {"until": "go"}, "task": {}});
@@ -489,8 +525,7 @@ async fn n2_a_node_that_stood_still_does_not_answer_once_more() {
     let task = created["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}"));
     let mut waiting = one.in_session(&session, "tasks/result", json!({"taskId": task})).await;
     let (last, _) = waiting.next().await.expect("it begins with an event to come back to");
-    let pid = i32::try_from(one.server.child.id()).ok().and_then(rustix::process::Pid::from_raw).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    one.signal(Signal::STOP);
     let resumed = Events::of(two.resume("ann", &session, &last).await);
     // It takes some seconds to know that a node is gone.
     tokio::time::sleep(Duration::from_secs(15)).await;
@@ -498,7 +533,7 @@ async fn n2_a_node_that_stood_still_does_not_answer_once_more() {
     let answered = resumed.rest_behind(&last).await;
     assert_eq!(answered.len(), 1, "{answered:?}");
     assert_eq!(answered[0]["result"]["content"][0]["text"], "begun\nended\n", "{answered:?}");
-    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    one.signal(Signal::CONT);
     assert_eq!(waiting.next().await, None, "its own stream ends without an answer");
     for node in [&one, &two] {
         let again = Events::of(node.resume("ann", &session, &last).await);
@@ -552,7 +587,7 @@ async fn a_session_is_heard_at_any_node(fleet: &Fleet) {
     assert!(rest.iter().all(Value::is_null), "it has no answer: {rest:?}");
 }
 
-const SAY: &str =
+pub(super) const SAY: &str =
     "[tools.say]\ndescription = \"Say it\"\ncommand = [\"printf\", \"said\"]\ntask = \"never\"\n";
 
 /// What a program that watches over servers is told at a path of one.
@@ -563,137 +598,18 @@ pub(super) async fn told(node: &Node, path: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn what_a_caller_has_called_at_one_node_counts_at_another() {
-    calls_count_everywhere(&Fleet::new(&format!("{CONFIG}\n{SAY}\n[calls]\neach = 60\n"))).await;
-}
-
-#[tokio::test]
-async fn what_a_caller_has_called_at_one_node_counts_at_another_on_redis() {
-    calls_count_everywhere(&Fleet::on_redis(&format!("{CONFIG}\n{SAY}\n[calls]\neach = 60\n"))).await;
-}
-
-async fn calls_count_everywhere(fleet: &Fleet) {
-    let (one, two) = (fleet.node(&[]), fleet.node(&[]));
-    let say = json!({"name": "say", "arguments": {}});
-    // Whoever was here before is known, and has all it may again.
-    let said = two.ask("ann", "tools/call", say.clone()).await;
-    assert_eq!(said["result"]["content"][0]["text"], "said", "{said}");
-    for _ in 0..60 {
-        let said = one.ask("ann", "tools/call", say.clone()).await;
-        assert_eq!(said["result"]["content"][0]["text"], "said", "{said}");
-    }
-    // Two thirds of what it may: the other node alone would make them all.
-    let mut refused = Value::Null;
-    for _ in 0..40 {
-        refused = two.ask("ann", "tools/call", say.clone()).await["error"].take();
-        if refused.is_object() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(150)).await;
-    }
-    assert!(refused["message"].as_str().is_some_and(|why| why.contains("too many calls")), "{refused}");
-    let other = two.ask("bob", "tools/call", say).await;
-    assert_eq!(other["result"]["content"][0]["text"], "said", "another caller has its own: {other}");
-}
-
-#[tokio::test]
-async fn a_front_answers_for_workers_that_have_the_tool() {
-    let fleet = Fleet::new(&format!("{CONFIG}\n{SAY}"));
-    fs::write(fleet.path().join("other.toml"), SAY).unwrap();
-    let (front, other) = (fleet.node(&["--role", "front"]), fleet.node(&["other.toml", "--role", "worker"]));
-    assert!(front.server.said.contains("  role     front"), "{}", front.server.said);
-    // What is never a task of its caller's is worked on elsewhere all the same.
-    let session = front.session("ann").await;
-    let say = json!({"name": "say", "arguments": {}});
-    let said = front.in_session(&session, "tools/call", say.clone()).await.answer().await;
-    assert_eq!(said["result"]["content"][0]["text"], "said", "{said}");
-    let said = front.ask("ann", "tools/call", say).await;
-    assert_eq!(said["result"]["content"][0]["text"], "said", "{said}");
-    // A worker without the tool leaves it alone; one that has it takes it.
-    let task = front.call("ann", "work", json!({"until": "go"})).await;
-    let begun = |output: &Value| output["result"]["contents"][0]["text"] == "begun\n";
-    let uri = json!({"uri": format!("longhaul://tasks/{task}/stdout")});
-    assert!(!begun(&front.ask("ann", "resources/read", uri.clone()).await), "nobody has the tool");
-    let worker = fleet.node(&["--role", "worker"]);
-    assert_eq!(told(&worker, "healthz").await, (200, "ok".to_owned()));
-    assert_eq!(told(&worker, "readyz").await, (200, "ready".to_owned()));
-    assert_eq!(told(&worker, "mcp").await.0, 404, "it answers nobody");
-    assert_eq!(told(&front, "readyz").await.0, 200);
-    let mut looks = 0;
-    while !begun(&front.ask("ann", "resources/read", uri.clone()).await) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        looks += 1;
-        assert!(looks < 1500, "no worker begins it");
-    }
-    fs::write(fleet.path().join("go"), "").unwrap();
-    let ended = front.until(&task, |task| task["status"] == "completed").await;
-    assert_eq!(ended["result"]["content"][0]["text"], "begun\nended\n", "{ended}");
-    // A question of a worker's is answered at the front.
-    let task = front.call("ann", "ask", json!({})).await;
-    let asking = front.until(&task, |task| task["status"] == "input_required").await;
-    let key = asking["inputRequests"].as_object().unwrap().keys().next().unwrap();
-    let answers = json!({key: {"action": "accept", "content": {"go": true}}});
-    front.ask("ann", "tasks/update", json!({"taskId": task, "inputResponses": answers})).await;
-    let ended = front.until(&task, |task| task["status"] == "completed").await;
-    assert_eq!(ended["result"]["content"][0]["text"], "went on", "{ended}");
-    drop((other, worker));
-}
-
-const RELEASE: &str = env!("CARGO_PKG_VERSION");
-
-#[tokio::test]
-async fn the_operator_sees_servers_that_hold_nothing() {
-    let operator =
-        "[auth]\ntokens.ann = { from = \"file:ann\", scope = \"ops\" }\n[page]\noperators = \"ops\"\n";
-    for fleet in [Fleet::new(&format!("{operator}{SAY}")), Fleet::on_redis(&format!("{operator}{SAY}"))] {
-        let (front, _worker) = (fleet.node(&["--role", "front"]), fleet.node(&["--role", "worker"]));
-        let nodes = async || {
-            let url = front.server.url().replace("/mcp", "/admin/api/nodes");
-            let told =
-                front.http.get(url).bearer_auth(TOKENS[0].1).send().await.unwrap().text().await.unwrap();
-            told.parse::<Value>().unwrap()["nodes"].take()
-        };
-        let mut told = nodes().await;
-        for _ in 0..1500 {
-            if told
-                .as_array()
-                .is_some_and(|nodes| nodes.iter().filter(|node| node["role"].is_string()).count() == 2)
-            {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            told = nodes().await;
-        }
-        let mut roles: Vec<_> =
-            told.as_array().unwrap().iter().map(|node| (&node["role"], &node["isThis"])).collect();
-        roles.sort_by_key(|(role, _)| role.as_str());
-        assert_eq!(roles, [(&json!("front"), &json!(true)), (&json!("worker"), &json!(false))], "{told}");
-        assert_eq!((&told[0]["tasks"], &told[1]["tasks"]), (&json!(0), &json!(0)), "{told}");
-        assert_eq!((&told[0]["release"], &told[1]["release"]), (&RELEASE.into(), &RELEASE.into()), "{told}");
-    }
-}
-
-#[tokio::test]
-async fn a_worker_that_is_to_stop_ends_what_would_end_with_it() {
-    let fleet = Fleet::new(CONFIG);
-    let (front, mut worker) = (fleet.node(&["--role", "front"]), fleet.node(&["--role", "worker"]));
-    let task = front.call("ann", "ask", json!({})).await;
-    let asking = front.until(&task, |task| task["status"] == "input_required").await;
-    let pid = i32::try_from(worker.server.child.id()).ok().and_then(rustix::process::Pid::from_raw).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    let key = asking["inputRequests"].as_object().unwrap().keys().next().unwrap();
-    let answers = json!({key: {"action": "accept", "content": {"go": true}}});
-    front.ask("ann", "tasks/update", json!({"taskId": task, "inputResponses": answers})).await;
-    let ended =
-        front.until(&task, |task| task["status"] != "input_required" && task["status"] != "working").await;
-    assert_eq!(ended["result"]["content"][0]["text"], "went on", "{ended}");
-    assert!(worker.server.child.wait().unwrap().success(), "and then it exits");
-}
-
-#[tokio::test]
 async fn what_runs_goes_on_in_the_store_that_its_own_was_copied_into() {
-    let mut fleet = Fleet::new(CONFIG);
+    what_runs_goes_on_in_a_copy(Fleet::new(CONFIG)).await;
+}
+
+#[tokio::test]
+async fn what_runs_goes_on_in_the_store_that_its_own_was_copied_into_on_redis() {
+    what_runs_goes_on_in_a_copy(Fleet::on_redis(CONFIG)).await;
+}
+
+async fn what_runs_goes_on_in_a_copy(mut fleet: Fleet) {
     let database = std::mem::replace(&mut fleet.store, "sqlite:longhaul.db".to_owned());
+    let moved = format!("has been copied to {}://", database.split(':').next().unwrap());
     let node = fleet.node(&[]);
     let task = node.call("ann", "work", json!({"until": "go"})).await;
     let copy = |to: &str| run(fleet.path(), &["store", "copy", "sqlite:longhaul.db", to]);
@@ -703,11 +619,11 @@ async fn what_runs_goes_on_in_the_store_that_its_own_was_copied_into() {
     let (code, said, err) = copy(&database);
     assert!(code == 0 && said.contains("tasks     1 copied"), "{code} {said}{err}");
     let (code, _, err) = copy("sqlite:another.db");
-    assert!(code == 1 && err.contains("has been copied to postgres://"), "{code} {err}");
+    assert!(code == 1 && err.contains(&moved), "{code} {err}");
 
     // What still runs is of the new store: a server on the old one would have it twice.
     let (code, _, err) = run(fleet.path(), &["serve", "--store", "sqlite:longhaul.db", "--state", "state"]);
-    assert!(code == 1 && err.contains("has been copied to postgres://"), "{code} {err}");
+    assert!(code == 1 && err.contains(&moved), "{code} {err}");
     fleet.store = database;
     let node = fleet.node(&[]);
     fs::write(fleet.path().join("go"), "").unwrap();

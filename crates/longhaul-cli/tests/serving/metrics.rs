@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
+use super::fleet::{CONFIG, Fleet};
 use super::{Server, folder, run};
 
 /// What `request`, but for its end, is answered.
@@ -21,8 +22,7 @@ fn numbers_are_told_at_an_address_of_their_own() {
         "[metrics]\nlisten = \"127.0.0.1:1\"\n[http]\nallowed_hosts = [\"ci.example\", \"127.0.0.1\"]",
     );
     let server = Server::start(folder.path(), &["--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
-    let line = server.said.lines().find(|line| line.starts_with("  metrics  ")).unwrap();
-    let address = line.trim().strip_prefix("metrics  http://").unwrap().strip_suffix("/metrics").unwrap();
+    let address = address_of(&server);
     for _ in 0..2 {
         assert_eq!(run(folder.path(), &["call", server.url(), "say"]).0, 0);
     }
@@ -46,6 +46,27 @@ fn numbers_are_told_at_an_address_of_their_own() {
     ] {
         let told = answer(at, &request);
         assert!(told.starts_with(&format!("HTTP/1.1 {refused} ")), "{request}\n{told}");
+    }
+}
+
+/// Where a server tells its numbers.
+fn address_of(server: &Server) -> &str {
+    let line = server.said.lines().find(|line| line.starts_with("  metrics  ")).unwrap();
+    line.trim().strip_prefix("metrics  http://").unwrap().strip_suffix("/metrics").unwrap()
+}
+
+#[tokio::test]
+async fn a_worker_tells_its_numbers_and_those_of_the_store() {
+    for fleet in [Fleet::new(CONFIG), Fleet::on_redis(CONFIG)] {
+        let front = fleet.node(&["--role", "front"]);
+        let worker = fleet.node(&["--role", "worker", "--metrics", "127.0.0.1:0"]);
+        let task = front.call("ann", "ask", serde_json::json!({})).await;
+        front.until(&task, |task| task["status"] == "input_required").await;
+        let address = address_of(&worker.server);
+        let told = answer(address, &format!("GET /metrics HTTP/1.1\r\nHost: {address}"));
+        for line in ["longhaul_store_up 1", "longhaul_tasks_open 1"] {
+            assert!(told.lines().any(|told| told == line), "{line}\n{told}");
+        }
     }
 }
 
