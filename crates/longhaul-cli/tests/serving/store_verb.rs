@@ -1,6 +1,8 @@
 //! `longhaul store`: the store itself.
 
-use longhaul_store::{EntryKey, Registry as _, Sqlite, Value as Kept};
+use longhaul_store::{
+    EntryKey, Json, NewTask, Owner, Postgres, Redis, Registry as _, Sqlite, TaskId, TaskStore, Value as Kept,
+};
 use serde_json::Value;
 
 use super::fleet::{redis, rig};
@@ -62,6 +64,66 @@ fn a_store_is_made_or_brought_to_this_release_once() {
     }
     let (code, _, err) = run(at, &["store", "migrate", "memory:"]);
     assert!(code == 2 && err.contains("there is nothing to look at"), "{err}");
+}
+
+#[test]
+fn a_store_of_an_earlier_release_is_brought_to_this_one_by_the_verb() {
+    let folder = folder("");
+    let at = folder.path();
+    let file = rusqlite::Connection::open(at.join("old.db")).unwrap();
+    file.execute_batch(include_str!("../../../longhaul-store/tests/processes/format_1.sql")).unwrap();
+    drop(file);
+    let database = rig::shared().database();
+    // What leads back from the last format of a database to the one before.
+    rig::query(
+        &database,
+        "ALTER TABLE longhaul.tasks DROP COLUMN charged; ALTER TABLE longhaul.accounts DROP COLUMN task_bytes; \
+         DELETE FROM longhaul.migrations WHERE version > 4",
+    );
+    for (store, from, kept) in [("sqlite:old.db", 1, 3), (&database, 4, 0)] {
+        let verb = |words: &[&str]| run(at, &[&["store"], words, &[store]].concat());
+        let (code, _, err) = verb(&["check"]);
+        assert!(
+            code == 1 && err.contains("its format is") && err.contains("longhaul store migrate"),
+            "{err}"
+        );
+        let (code, said, err) = verb(&["migrate"]);
+        assert!(
+            code == 0 && said.contains(&format!(" was of format {from}, and is of format ")),
+            "{said}{err}"
+        );
+        let (code, said, err) = verb(&["migrate"]);
+        assert!(code == 0 && said.contains("nothing was changed"), "{said}{err}");
+        let (code, said, err) = verb(&["check"]);
+        assert!(code == 0 && said.contains(&format!("tasks     {kept} kept")), "{said}{err}");
+    }
+}
+
+#[tokio::test]
+async fn a_spoilt_row_on_a_server_is_found() {
+    let folder = folder("");
+    let (database, server) = (rig::shared().database(), redis::shared().store());
+    let stores: [Box<dyn TaskStore>; 2] =
+        [Box::new(Postgres::open(&database).await.unwrap()), Box::new(Redis::open(&server).await.unwrap())];
+    for store in stores {
+        for name in ["sound", "spoilt"] {
+            let (id, ann) = (TaskId::new(name).unwrap(), Owner::principal("ann").unwrap());
+            store.create(NewTask::new(id, ann, "work", Json::parse("{}").unwrap())).await.unwrap();
+        }
+    }
+    let check = |store: &str| run(folder.path(), &["store", "check", store]);
+    for store in [&database, &server] {
+        let (code, said, err) = check(store);
+        assert!(code == 0 && said.contains("2 kept, 2 of them open"), "{said}{err}");
+    }
+    rig::query(&database, "UPDATE longhaul.tasks SET phase = 77 WHERE id = 'spoilt'");
+    let (_, name) = server.rsplit_once("name=").unwrap();
+    redis::shared().say(&["HSET", &format!("{{{name}}}:task:spoilt"), "r", "no record"]);
+    for store in [&database, &server] {
+        let (code, said, err) = check(store);
+        assert_eq!(code, 1, "{said}{err}");
+        assert!(said.contains("it says that 2 tasks are open, and 1 can be read"), "{said}{err}");
+    }
 }
 
 #[test]
