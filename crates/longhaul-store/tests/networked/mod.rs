@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 pub(crate) mod claims;
 pub(crate) mod families;
+pub(crate) mod lists;
 pub(crate) mod nodes;
 pub(crate) mod outages;
 pub(crate) mod partitions;

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use longhaul_store::{Batch, Json, NewTask, Outcome, Owner, Scope, Settings, StoreError, TaskId, TaskStore};
+use longhaul_store::{
+    Batch, Fingerprint, Json, NewTask, Outcome, Owner, Phase, Question, Record, Reply, Scope, SeenState,
+    Settings, Step, StepState, StoreError, TaskId, TaskStore,
+};
 
 use super::{Rig, until};
 
@@ -52,6 +55,8 @@ pub(crate) async fn what_was_acknowledged_is_there_however_often_the_server_is_k
 pub(crate) struct Kept {
     made: Mutex<Vec<TaskId>>,
     ended: Mutex<Vec<TaskId>>,
+    cancelled: Mutex<Vec<TaskId>>,
+    answered: Mutex<Vec<TaskId>>,
     pub(crate) failed: AtomicU32,
     pub(crate) stop: AtomicBool,
 }
@@ -63,18 +68,33 @@ impl Kept {
 
     /// Nothing of it is lost.
     pub(crate) async fn is_all_in(&self, store: &dyn TaskStore) {
-        let (made, ended) = (self.made.lock().unwrap().clone(), self.ended.lock().unwrap().clone());
-        for id in &made {
+        let told = |what: &Mutex<Vec<TaskId>>| what.lock().unwrap().clone();
+        for id in &told(&self.made) {
             let task = store.get(Scope::Operator, id).await.unwrap();
             assert!(task.is_some(), "the create of {id} was acknowledged");
         }
+        let (ended, cancelled, answered) = (told(&self.ended), told(&self.cancelled), told(&self.answered));
+        assert!(!ended.is_empty() && !cancelled.is_empty() && !answered.is_empty());
         for id in &ended {
             let task = store.get(Scope::Operator, id).await.unwrap().expect("it exists");
-            assert!(task.is_terminal(), "the end of {id} was acknowledged");
+            assert!(
+                matches!(task.outcome(), Some(Outcome::Result { .. })),
+                "the end of {id} was acknowledged"
+            );
+        }
+        for id in &cancelled {
+            let task = store.get(Scope::Operator, id).await.unwrap().expect("it exists");
+            let is_cancelled = matches!(task.phase, Phase::Done(Outcome::Cancelled { .. }));
+            assert!(is_cancelled, "the cancel of {id} was acknowledged");
+        }
+        for id in &answered {
+            let seen = store.seen_steps(Scope::Operator, id, 0, 10).await.unwrap().expect("it exists");
+            let states: Vec<_> = seen.steps.iter().map(|step| &step.state).collect();
+            assert_eq!(states, [&SeenState::Learnt], "the answer to {id} was acknowledged");
         }
     }
 
-    /// Makes tasks and ends every second of them; what fails must be worth another try.
+    /// Makes tasks, and of four ends one, cancels one and answers one; what fails must be worth another try.
     pub(crate) async fn work(self: Arc<Self>, store: Arc<dyn TaskStore>, worker: usize) {
         for number in 0.. {
             if self.stop.load(Ordering::Relaxed) {
@@ -86,15 +106,33 @@ impl Kept {
             let new = NewTask::new(id.clone(), owner, "build", Json::parse("{}").unwrap());
             let Some(made) = self.tried(store.create(new).await).await else { continue };
             self.made.lock().unwrap().push(id.clone());
-            if number % 2 == 0 {
-                continue;
-            }
-            let epoch = made.into_record().epoch;
-            let outcome = Outcome::result(Json::parse("{}").unwrap(), false);
-            if self.tried(store.finish(&id, epoch, outcome, Batch::new()).await).await.is_some() {
-                self.ended.lock().unwrap().push(id);
+            let (done, kept) = match number % 4 {
+                0 => continue,
+                1 => (self.finish(&*store, &made.into_record()).await, &self.ended),
+                2 => {
+                    let cancelled = store.request_cancel(Scope::Operator, &id, None).await;
+                    (self.tried(cancelled).await.map(drop), &self.cancelled)
+                }
+                _ => (self.answer(&*store, &made.into_record()).await, &self.answered),
+            };
+            if done.is_some() {
+                kept.lock().unwrap().push(id);
             }
         }
+    }
+
+    async fn finish(&self, store: &dyn TaskStore, made: &Record) -> Option<()> {
+        let outcome = Outcome::result(Json::parse("{}").unwrap(), false);
+        self.tried(store.finish(&made.id, made.epoch, outcome, Batch::new()).await).await.map(drop)
+    }
+
+    /// Has it ask something, and answers that.
+    async fn answer(&self, store: &dyn TaskStore, made: &Record) -> Option<()> {
+        let (of, json) = (Fingerprint::new([1; Fingerprint::LEN]), || Json::parse("1").unwrap());
+        let asks = Step::new("ask", of, StepState::Asked(Question::new("q", json())));
+        self.tried(store.write(&made.id, made.epoch, Batch::new().with_step(asks)).await).await?;
+        let replies = [Reply::new("q", json())];
+        self.tried(store.answer(Scope::Operator, &made.id, &replies).await).await.map(drop)
     }
 
     async fn tried<T>(&self, result: Result<T, StoreError>) -> Option<T> {

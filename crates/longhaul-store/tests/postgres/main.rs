@@ -6,6 +6,7 @@ mod counts;
 mod failover;
 mod formats;
 mod leases;
+mod losses;
 #[path = "../networked/mod.rs"]
 mod networked;
 mod nodes;

@@ -96,6 +96,7 @@ networked::scenarios! { Server:
     claims::a_task_whose_host_is_damaged_keeps_no_other_from_being_claimed,
     claims::what_a_claim_could_take_is_found_however_much_is_open,
     families::a_task_with_many_children_at_work_can_be_ended,
+    lists::s3_a_list_of_thousands_meets_each_lasting_task_once_while_others_come_and_go,
     nodes::a_node_that_is_killed_loses_its_leases_and_no_other_does,
     nodes::a_node_knows_until_when_nobody_takes_it_for_dead,
     nodes::an_owners_bound_holds_while_nodes_race,

@@ -1,6 +1,7 @@
 //! Real Redis servers, as an unprivileged user, in temporary folders and on Unix sockets there.
 
 use std::{
+    env,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
@@ -12,8 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use self::process::block_on;
-use self::process::{Process, free_port};
+use self::process::Process;
+pub(crate) use self::process::{block_on, free_port};
 
 #[path = "../networked/process.rs"]
 mod process;
@@ -84,8 +85,10 @@ impl Server {
     pub(crate) fn launch(&mut self) {
         let at = self.socket();
         let socket = at.display().to_string();
+        // Another that speaks its protocol, such as `valkey-server`.
+        let program = env::var("LONGHAUL_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
         let mut words =
-            vec!["redis-server", "--port", "0", "--unixsocket", &socket, "--unixsocketperm", "777"];
+            vec![program.as_str(), "--port", "0", "--unixsocket", &socket, "--unixsocketperm", "777"];
         words.extend(["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--pidfile", "pid"]);
         words.extend(self.settings.iter().map(String::as_str));
         self.process.launch(GUARD, words, || try_ask(&at, &["PING"]).is_ok_and(|answer| answer == "+PONG"));

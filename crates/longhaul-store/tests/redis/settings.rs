@@ -1,8 +1,11 @@
 //! What the server must be set to, and what follows from how it is set.
 
-use longhaul_store::{Durability, Redis, RedisOptions, StoreError, TaskStore};
+use longhaul_store::{Durability, Redis, RedisOptions, Scope, StoreError, TaskId, TaskStore};
 
-use crate::rig::{Server, shared};
+use crate::{
+    networked::task,
+    rig::{Server, free_port, shared, until_so},
+};
 
 /// N6 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
@@ -17,6 +20,63 @@ async fn the_level_is_what_the_server_does() {
         server.say(&["CONFIG", "SET", "appendonly", log, "appendfsync", sync]);
         let store = Redis::open(&url).await.unwrap();
         assert_eq!((store.durability(), &*store.commits()), (level, words));
+    }
+}
+
+/// N6 of `conformance/REQUIREMENTS.md`.
+#[tokio::test]
+async fn n6_what_is_there_when_the_server_was_killed_is_what_the_level_says() {
+    for (settings, level, is_there) in [
+        (["--appendonly", "yes", "--appendfsync", "always"], Durability::Disk, true),
+        // Its machine has it, and loses it with its power.
+        (["--appendonly", "yes", "--appendfsync", "no"], Durability::Process, true),
+        (["--appendonly", "no", "--appendfsync", "always"], Durability::Volatile, false),
+    ] {
+        let mut server = Server::with(&settings);
+        let url = server.store();
+        let store = Redis::open(&url).await.unwrap();
+        assert_eq!(store.durability(), level, "{}", store.commits());
+        store.create(task("late")).await.unwrap();
+        server.kill();
+        server.launch();
+        let after = Redis::open(&url).await.unwrap();
+        let found = after.get(Scope::Operator, &TaskId::new("late").unwrap()).await.unwrap();
+        assert_eq!(found.is_some(), is_there, "{level:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_another_node_of_a_cluster_has_is_said_to_be_there() {
+    let node = || {
+        let [port, bus] = [free_port().to_string(), free_port().to_string()];
+        let words =
+            ["--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", &port, "--cluster-port", &bus];
+        (Server::with(&words), port, bus)
+    };
+    let ((one, ..), (other, port, bus)) = (node(), node());
+    one.say(&["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]);
+    other.say(&["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]);
+    one.say(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+    until_so(|| {
+        [&one, &other].iter().all(|node| node.ask(&["CLUSTER", "INFO"]).contains("cluster_state:ok"))
+    });
+    let (mut here, mut there) = (0, 0);
+    while here == 0 || there == 0 {
+        let url = one.store();
+        let tag = url.rsplit('=').next().unwrap();
+        let slot = one.ask(&["CLUSTER", "KEYSLOT", tag]);
+        if slot.trim_start_matches(':').parse::<u32>().unwrap() < 8192 {
+            Redis::open(&url).await.unwrap();
+            here += 1;
+            continue;
+        }
+        let refusal = Redis::open(&url).await.unwrap_err();
+        let why = std::error::Error::source(&refusal).map(ToString::to_string).unwrap_or_default();
+        assert!(
+            why.contains("another node of this cluster has the store") && why.contains(&port),
+            "{refusal:?}"
+        );
+        there += 1;
     }
 }
 
