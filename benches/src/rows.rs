@@ -80,8 +80,8 @@ const A_MILLISECOND: usize = 20;
 struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self) -> [u8; 16] {
-        let mut bits = [0; 16];
+    fn roll(&mut self) -> [u8; 20] {
+        let mut bits = [0; 20];
         for bytes in bits.chunks_mut(8) {
             self.0 ^= self.0 << 13;
             self.0 ^= self.0 >> 7;

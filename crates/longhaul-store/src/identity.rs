@@ -33,22 +33,22 @@ impl TaskId {
         checked(id.into(), "task id", Self::MAX_LEN).map(Self)
     }
 
-    /// Mints the id of a task that is made `at` this time from 128 random bits, which the caller draws from a cryptographic
+    /// Mints the id of a task that is made `at` this time from 160 random bits, which the caller draws from a cryptographic
     /// source: the first sixteen characters of a name and a dash, for people (letters become small ones, and what is neither a
     /// letter nor a digit an underscore), then the time, then the bits.
     ///
     /// Tasks that are made together have ids that lie together: an index over a million of them is changed and read in one
-    /// place, not all over. The time counts 64 milliseconds, and begins anew after eight years.
+    /// place, not all over. The time counts 64 milliseconds.
     ///
     /// ```
     /// use longhaul_store::{TaskId, Time};
     ///
-    /// let [one, two] = [0, 64].map(|at| TaskId::minted("Build.All", Time::from_unix_ms(at), [0xff; 16]));
-    /// assert_eq!(one.as_str(), "build_all-222222bzzzzzzzzzzzzzzzzzzzzzzzzz");
-    /// assert_eq!(two.as_str(), "build_all-222222jzzzzzzzzzzzzzzzzzzzzzzzzz");
+    /// let [one, two] = [0, 64].map(|at| TaskId::minted("Build.All", Time::from_unix_ms(at), [0xff; 20]));
+    /// assert_eq!(one.as_str(), "build_all-22222222zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz");
+    /// assert_eq!(two.as_str(), "build_all-22222223zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz");
     /// ```
     #[must_use]
-    pub fn minted(name: &str, at: Time, bits: [u8; 16]) -> Self {
+    pub fn minted(name: &str, at: Time, bits: [u8; 20]) -> Self {
         // Nothing is allocated but the id, and nothing checked that cannot be wrong.
         let mut id = [0; PREFIX + 1 + MINTED];
         let mut length = 0;
@@ -60,10 +60,10 @@ impl TaskId {
             id[length] = b'-';
             length += 1;
         }
-        let [.., a, b, c, d] = (at.unix_ms() >> TICK).to_be_bytes();
-        let mut bytes = [0; 20];
-        bytes[..4].copy_from_slice(&[a, b, c, d]);
-        bytes[4..].copy_from_slice(&bits);
+        let [.., a, b, c, d, e] = (at.unix_ms() >> TICK).to_be_bytes();
+        let mut bytes = [0; 25];
+        bytes[..5].copy_from_slice(&[a, b, c, d, e]);
+        bytes[5..].copy_from_slice(&bits);
         base32(&bytes, &mut id[length..length + MINTED]);
         let id = std::str::from_utf8(&id[..length + MINTED]).expect("every byte is ASCII");
         Self(id.into())
@@ -252,8 +252,8 @@ fn checked(name: Arc<str>, what: &'static str, max: usize) -> Result<Arc<str>, I
 /// The longest part of a name that an id repeats.
 const PREFIX: usize = 16;
 
-/// How long 160 bits are in base 32.
-const MINTED: usize = 32;
+/// How long 40 bits of time and 160 random ones are in base 32.
+const MINTED: usize = 40;
 
 /// How many bits of a time in milliseconds an id leaves out.
 const TICK: u32 = 6;
@@ -281,6 +281,8 @@ mod tests {
         }
         assert!(TaskId::new("x".repeat(128)).is_ok());
         assert!(TaskId::new("x".repeat(129)).is_err());
+        let minted_before = "build_all-2222223abcdefghijklmnopqrstuvwxy";
+        assert!(TaskId::new(minted_before).is_ok(), "of 128 bits, as it once was");
         assert_eq!("a:b~c".parse::<TaskId>().unwrap().as_str(), "a:b~c");
     }
 
@@ -297,8 +299,8 @@ mod tests {
         for (name, prefix) in
             [("Build.All", "build_all-"), ("", ""), ("é", "__-"), (&"x".repeat(200), "xxxxxxxxxxxxxxxx-")]
         {
-            let id = TaskId::minted(name, Time::from_unix_ms(0), [0; 16]);
-            assert_eq!(id.as_str(), format!("{prefix}{}", "2".repeat(32)));
+            let id = TaskId::minted(name, Time::from_unix_ms(0), [0; 20]);
+            assert_eq!(id.as_str(), format!("{prefix}{}", "2".repeat(40)));
             assert!(TaskId::new(id.as_str()).is_ok(), "{id}");
         }
     }
@@ -306,18 +308,22 @@ mod tests {
     #[test]
     fn ids_lie_in_the_order_of_their_times_and_every_bit_tells_two_apart() {
         let minted = |at, bits| TaskId::minted("build", Time::from_unix_ms(at), bits);
-        let ids = [0, 64, 128, 64 << 5, 64 << 20, (1 << 38) - 64].map(|at| minted(at, [0xff; 16]));
+        let ids = [0, 64, 128, 64 << 5, 64 << 20, 64 << 32, (1 << 46) - 64].map(|at| minted(at, [0xff; 20]));
         assert!(ids.is_sorted_by(|one, two| one < two), "{ids:?}");
-        assert_eq!(minted(1 << 38, [0; 16]), minted(0, [0; 16]), "the time begins anew");
-        assert_eq!(minted(0, [0; 16]), minted(63, [0; 16]), "made together");
+        assert_eq!(
+            minted(1 << 46, [0; 20]),
+            minted(0, [0; 20]),
+            "the time begins anew, after two thousand years"
+        );
+        assert_eq!(minted(0, [0; 20]), minted(63, [0; 20]), "made together");
         let other = |bit: usize| {
-            let mut bits = [0; 16];
+            let mut bits = [0; 20];
             bits[bit / 8] = 1 << (bit % 8);
             minted(0, bits)
         };
-        let mut others: Vec<_> = (0..128).map(other).chain([minted(0, [0; 16])]).collect();
+        let mut others: Vec<_> = (0..160).map(other).chain([minted(0, [0; 20])]).collect();
         others.sort();
         others.dedup();
-        assert_eq!(others.len(), 129);
+        assert_eq!(others.len(), 161);
     }
 }

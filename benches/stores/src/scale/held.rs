@@ -158,8 +158,11 @@ pub(crate) fn name(number: u32) -> TaskId {
         x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         x ^ (x >> 31)
     };
-    let bits = u128::from(mix(u64::from(number) * 2)) << 64 | u128::from(mix(u64::from(number) * 2 + 1));
-    TaskId::minted("test", Time::from_unix_ms(i64::from(number / A_MILLISECOND)), bits.to_be_bytes())
+    let mut bits = [0; 20];
+    for (bytes, nth) in bits.chunks_mut(8).zip(0..) {
+        bytes.copy_from_slice(&mix(u64::from(number) * 3 + nth).to_be_bytes()[..bytes.len()]);
+    }
+    TaskId::minted("test", Time::from_unix_ms(i64::from(number / A_MILLISECOND)), bits)
 }
 
 /// Whose a task is.
