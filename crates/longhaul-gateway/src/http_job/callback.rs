@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use longhaul::seal::Sealer;
+use longhaul::seal::{Sealer, Unopened};
 use longhaul::store::{Registry, StoreError, TaskId};
 use longhaul::tasks::environment::BoxFuture;
 use longhaul::tasks::runner::Engine;
@@ -37,11 +37,19 @@ impl Tokens {
     }
 
     /// The task and the job's name that a token was made for, unless it has expired.
-    fn read(&self, token: &str) -> Option<(TaskId, String)> {
-        let content = String::from_utf8(self.0.open(token, BINDING).ok()?).ok()?;
-        let (key, job) = content.split_once(' ')?;
-        Some((TaskId::new(key).ok()?, job.to_owned()))
+    fn read(&self, token: &str) -> Result<(TaskId, String), NotTaken> {
+        let content = self.0.open(token, BINDING).map_err(|why| match why {
+            Unopened::NotOurs => NotTaken::Forged,
+            Unopened::Expired => NotTaken::Unknown,
+        })?;
+        named(content).ok_or(NotTaken::Unknown)
     }
+}
+
+fn named(content: Vec<u8>) -> Option<(TaskId, String)> {
+    let content = String::from_utf8(content).ok()?;
+    let (key, job) = content.split_once(' ')?;
+    Some((TaskId::new(key).ok()?, job.to_owned()))
 }
 
 /// Takes the calls of all APIs of one server.
@@ -62,7 +70,7 @@ impl Called {
 impl Callbacks for Called {
     fn called<'a>(&'a self, token: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), NotTaken>> {
         Box::pin(async move {
-            let (key, name) = self.jobs.tokens().read(token).ok_or(NotTaken::Unknown)?;
+            let (key, name) = self.jobs.tokens().read(token)?;
             let jobs = self.jobs.now();
             let job = jobs.iter().find(|job| job.job().name == name).ok_or(NotTaken::Unknown)?;
             match job.called(&key, token, &body).await {
@@ -97,10 +105,11 @@ mod tests {
         let (one, two) = (Tokens::of(&store).await.unwrap(), Tokens::of(&store).await.unwrap());
         let key = TaskId::new("task-1").unwrap();
         let token = one.make("render", &key, HOUR).unwrap();
-        assert_eq!(two.read(&token), Some((key.clone(), "render".to_owned())));
-        assert_eq!(Tokens::default().read(&token), None, "another store's key");
-        assert_eq!(one.read(&one.make("render", &key, Duration::ZERO).unwrap()), None, "expired");
-        assert_eq!(one.read(&format!("{token}A")), None);
-        assert_eq!(one.read(""), None);
+        assert_eq!(two.read(&token), Ok((key.clone(), "render".to_owned())));
+        assert_eq!(Tokens::default().read(&token), Err(NotTaken::Forged), "another store's key");
+        let late = one.make("render", &key, Duration::ZERO).unwrap();
+        assert_eq!(one.read(&late), Err(NotTaken::Unknown), "it has expired, and is none that was made up");
+        assert_eq!(one.read(&format!("{token}A")), Err(NotTaken::Forged));
+        assert_eq!(one.read(""), Err(NotTaken::Forged));
     }
 }

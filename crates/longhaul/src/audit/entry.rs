@@ -4,7 +4,7 @@ use longhaul_tasks::store::Time;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{End, Event, What};
+use super::{End, Event, Forged, What};
 use crate::hex::hex;
 
 /// One entry of a trail that is kept in files.
@@ -18,7 +18,8 @@ pub struct Entry {
     /// On which node.
     pub node: String,
     /// What happened: `created`, `claimed`, `attempt_lost`, `asked`, `answered`, `fetched`, `asked_to_end`, `cancelled`, `ended`,
-    /// `late_outcome`, `orphaned`, `deleted`, `forgotten`, `asked_in_vain`, `refused`, `stray_answer`, `date_refused`; of the trail itself `began`, `missed` and `removed`.
+    /// `late_outcome`, `orphaned`, `deleted`, `forgotten`, `asked_in_vain`, `refused`, `stray_answer`, `forged_state`, `forged_callback`,
+    /// `date_refused`; of the trail itself `began`, `missed` and `removed`.
     pub what: String,
     /// To which task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,6 +163,8 @@ impl What {
             Self::AskedInVain(_) => "asked_in_vain",
             Self::Refused => "refused",
             Self::StrayAnswer => "stray_answer",
+            Self::Forged(Forged::State) => "forged_state",
+            Self::Forged(Forged::Callback) => "forged_callback",
             Self::DateRefused(_) => "date_refused",
         }
     }

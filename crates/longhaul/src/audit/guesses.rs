@@ -59,7 +59,8 @@ impl Guesses {
     }
 }
 
-fn is_over(since: Option<Instant>, now: Instant) -> bool {
+/// Whether what began then is no longer within the time in which there is one entry at most.
+pub(super) fn is_over(since: Option<Instant>, now: Instant) -> bool {
     since.is_none_or(|since| now - since >= WITHIN)
 }
 

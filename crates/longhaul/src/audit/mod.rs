@@ -127,8 +127,22 @@ pub enum What {
     /// An answer came in a session to what was asked in another, and counts for nothing. It is forged, or, where a
     /// session is a connection (stdio), was asked before a restart. Noted once a session.
     StrayAnswer,
+    /// A caller brought what only this server could have given, and it had not: it was made up or changed, or given to somebody
+    /// else or for something else. Or it was given before a restart, where the key does not outlive the process. Noted of each
+    /// caller once in ten minutes; all who have not signed in count as one.
+    Forged(Forged),
     /// The date of the machine is this, an hour or more ahead of the store's time, and is not followed.
     DateRefused(Time),
+}
+
+/// What is sealed here, given away, and brought back.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Forged {
+    /// The state of a call in rounds (`requestState`).
+    State,
+    /// The token of an address at which what runs elsewhere calls back.
+    Callback,
 }
 
 /// How a task ended, without what it came to.

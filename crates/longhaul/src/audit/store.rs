@@ -184,7 +184,7 @@ impl Overlay for Audited {
             }
             // Here, for every node sweeps again and again.
             self.0.date(self.below().refused_date());
-            self.0.tell_due_guesses();
+            self.0.tidy();
             Ok(swept)
         })
     }

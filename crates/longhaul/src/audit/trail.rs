@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use longhaul_tasks::store::{Owner, Record, TaskId, TaskStore, Time};
 use tokio::time::Instant;
 
-use super::guesses::Guesses;
-use super::{Audit, Event, Party, What};
+use super::guesses::{Guesses, is_over};
+use super::{Audit, Event, Forged, Party, What};
 
 /// The trail of one server. Clones are one.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ struct Inner {
     fetched: Mutex<VecDeque<TaskId>>,
     /// What callers have asked after in vain.
     guesses: Mutex<HashMap<Owner, Guesses>>,
+    /// When it was last noted of a caller that it brings what was not given to it.
+    forged: Mutex<HashMap<(Owner, Forged), Instant>>,
     /// Whether it is noted that the machine's date is not followed.
     date_refused: AtomicBool,
 }
@@ -36,6 +38,7 @@ impl Trail {
             store,
             fetched: Mutex::default(),
             guesses: Mutex::default(),
+            forged: Mutex::default(),
             date_refused: AtomicBool::new(false),
         }))
     }
@@ -101,11 +104,12 @@ impl Trail {
         }
     }
 
-    /// Notes what waits no longer for more of its caller's. To be called now and then.
-    pub(super) fn tell_due_guesses(&self) {
+    /// Notes what waits no longer for more of its caller's, and forgets what nothing hangs on any more. To be called now and then.
+    pub(super) fn tidy(&self) {
         let now = Instant::now();
         self.0.tell_guesses(|guesses| guesses.due(now));
         self.0.guesses().retain(|_, guesses| !guesses.is_over(now));
+        self.0.forged().retain(|_, told| !is_over(Some(*told), now));
     }
 
     /// Notes what waits still: the server has ended.
@@ -121,6 +125,24 @@ impl Trail {
     /// Whoever answers in one session what was asked in another.
     pub(crate) fn strayed(&self, by: &Owner) {
         self.0.audit.note(self.event(What::StrayAnswer, Some(Party::of(by))));
+    }
+
+    /// Whoever brings what was not given to it. Noted once in a while of each.
+    pub(crate) fn forged(&self, what: Forged, by: &Owner) {
+        let now = Instant::now();
+        let is_noted = {
+            let mut forged = self.0.forged();
+            let key = (by.clone(), what);
+            let is_noted = !is_over(forged.get(&key).copied(), now);
+            if !is_noted {
+                forged.insert(key, now);
+            }
+            is_noted
+        };
+        // Nobody waits for a trail.
+        if !is_noted {
+            self.0.audit.note(self.event(What::Forged(what), Some(Party::of(by))));
+        }
     }
 
     /// How the machine's date stands to the store's time. Noted when it begins not to be followed.
@@ -144,6 +166,10 @@ impl Inner {
 
     fn guesses(&self) -> MutexGuard<'_, HashMap<Owner, Guesses>> {
         self.guesses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forged(&self) -> MutexGuard<'_, HashMap<(Owner, Forged), Instant>> {
+        self.forged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes as many of each caller's as `due` gives.

@@ -269,6 +269,14 @@ impl Dispatcher {
         }
     }
 
+    /// Somebody has called back with a token that was never made.
+    #[cfg(feature = "http")]
+    pub(crate) fn was_called_back_in_vain(&self) {
+        if let Some(trail) = &self.0.trail {
+            trail.forged(crate::audit::Forged::Callback, &Owner::Anonymous);
+        }
+    }
+
     /// The server has ended, and nothing more is asked: what the trail was not told yet it is told now.
     pub(crate) fn has_ended(&self) {
         if let Some(trail) = &self.0.trail {

@@ -706,7 +706,7 @@ impl Server {
         let engine = if self.front { Engine::front } else { Engine::new };
         let engine = engine(store, self.environment, self.pace, workers);
         let info_json: Arc<str> = serde_json::to_string(&self.info).expect("strings are JSON").into();
-        let desk = ask::Desk::new(self.rounds, self.registry, Arc::clone(&info_json));
+        let desk = ask::Desk::new(self.rounds, self.registry, Arc::clone(&info_json), trail.clone());
         let shared = Arc::new(dispatch::Shared {
             info: self.info,
             info_json,

@@ -1,13 +1,14 @@
 //! A call that became a task while its caller, who takes none, waits: it is asked by the answer to its request, and
 //! comes back for the same task.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use longhaul::audit::{Audit, Event, Forged, Party, What};
 use longhaul::driver::Options;
 use longhaul::server::{Elicited, RoundOptions, TaskMode, TaskPolicy, ToolError};
-use longhaul::store::{Memory, Rerun, Settings, StepClock, Time};
+use longhaul::store::{Memory, Owner, Rerun, Settings, StepClock, Time};
 use longhaul::{Cx, Tool};
 use serde_json::{Value, json};
 
@@ -76,6 +77,58 @@ async fn a6_a_state_that_names_a_task_is_good_for_its_caller_and_its_call_alone(
     assert_eq!(code(&bare.call(forged).await), -32602);
     assert_eq!(bare.counts.now(), (1, 0), "nothing has run for it");
     assert_eq!(text(&bare.call(params).await), "rested");
+}
+
+#[derive(Clone, Debug, Default)]
+struct Noted(Arc<Mutex<Vec<Event>>>);
+
+impl Audit for Noted {
+    fn note(&self, event: Event) {
+        self.0.lock().unwrap().push(event);
+    }
+}
+
+impl Noted {
+    /// Who brought states that were not given to it.
+    fn forgers(&self) -> Vec<Option<Party>> {
+        let events = self.0.lock().unwrap();
+        let forged = events.iter().filter(|event| event.what == What::Forged(Forged::State));
+        forged.map(|event| event.by.clone()).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a6_who_brings_a_state_that_was_not_given_to_it_is_noted_once_in_ten_minutes() {
+    let noted = Noted::default();
+    let audit = noted.clone();
+    let bare = Bare::with(|server| server.audit(audit));
+    let greet = json!({"name": "greet", "arguments": {}});
+    let brought = async |by: &str, mut params: Value, of: &Value| {
+        params["requestState"] = of["result"]["requestState"].clone();
+        params["inputResponses"] = json!({});
+        bare.ask_as(by, "tools/call", params).await
+    };
+    let (in_rounds, of_a_task) = (bare.call(greet.clone()).await, bare.call(call()).await);
+    asked(&brought("ann", greet.clone(), &in_rounds).await);
+    assert_eq!(noted.forgers(), [], "it is hers");
+    let party = |name| Some(Party::of(&Owner::principal(name).unwrap()));
+    for _ in 0..3 {
+        assert_eq!(code(&brought("bob", greet.clone(), &in_rounds).await), -32602);
+        assert_eq!(code(&brought("cid", call(), &of_a_task).await), -32602);
+    }
+    assert_eq!(noted.forgers(), [party("bob"), party("cid")]);
+    tokio::time::advance(Duration::from_secs(600)).await;
+    assert_eq!(code(&brought("bob", greet.clone(), &in_rounds).await), -32602);
+    assert_eq!(noted.forgers(), [party("bob"), party("cid"), party("bob")]);
+
+    let noted = Noted::default();
+    let audit = noted.clone();
+    let hasty = RoundOptions::default().patience(Duration::ZERO);
+    let bare = Bare::with(|server| server.audit(audit).rounds(hasty));
+    let first = bare.call(greet.clone()).await;
+    let late = bare.answer(greet, &first, json!({})).await;
+    assert!(late["error"]["message"].as_str().unwrap().contains("has expired"), "{late}");
+    assert_eq!(noted.forgers(), [], "it was given to her, once");
 }
 
 #[tokio::test]

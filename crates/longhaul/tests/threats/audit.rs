@@ -3,16 +3,19 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use longhaul::audit::{Audit, End, Event, Party, What};
+use bytes::Bytes;
+use longhaul::audit::{Audit, End, Event, Forged, Party, What};
 use longhaul::proto::dialect::Revision;
 use longhaul::server::{PollOptions, TaskPolicy, ToolError};
 use longhaul::store::{Owner, Scope, TaskId};
+use longhaul::tasks::environment::BoxFuture;
 use longhaul::tasks::store::Rerun;
+use longhaul::transport::http::server::{Callbacks, NotTaken, Options};
 use longhaul::{Cx, Tool};
 use serde_json::json;
 
 use crate::polls::Rig;
-use crate::rig::server;
+use crate::rig::{Host, server};
 
 #[derive(Clone, Debug, Default)]
 struct Kept(Arc<Mutex<Vec<Event>>>);
@@ -118,6 +121,37 @@ async fn a2_who_guesses_ids_is_in_the_trail_with_the_number_and_not_once_a_guess
     guess(Some("mallory"), 100).await;
     all.push((281, mallory));
     assert_eq!(told(), all, "300 were looked up before it was refused, of which 20 were told");
+}
+
+/// Knows one token, which came late.
+#[derive(Debug)]
+struct Late;
+
+impl Callbacks for Late {
+    fn called<'a>(&'a self, token: &'a str, _body: Bytes) -> BoxFuture<'a, Result<(), NotTaken>> {
+        let why = if token == "late" { NotTaken::Unknown } else { NotTaken::Forged };
+        Box::pin(async move { Err(why) })
+    }
+}
+
+#[tokio::test]
+async fn a6_a_callback_with_a_token_that_was_never_made_is_noted_once_and_answered_as_a_late_one() {
+    let kept = Kept::default();
+    let audit = kept.clone();
+    let host = Host::of(|server| server.audit(audit), Options::default().callbacks(Late)).await;
+    let call = async |token: &str| host.request("POST", &format!("/callbacks/{token}"), &[], "").await;
+    let told = || {
+        let events = kept.0.lock().unwrap().clone();
+        events.into_iter().map(|event| (event.what, event.by, event.task)).collect::<Vec<_>>()
+    };
+    let late = call("late").await;
+    assert_eq!((late.status, told()), (404, vec![]), "{late:?}");
+    for forged in ["made-up", "", "another"] {
+        let answer = call(forged).await;
+        assert_eq!((answer.status, &answer.body), (404, &late.body), "{forged}");
+    }
+    let nobody = Some(Party::of(&Owner::Anonymous));
+    assert_eq!(told(), [(What::Forged(Forged::Callback), nobody, None)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use longhaul_tasks::store::{Registry, StoreError};
+use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_tasks::store::{Owner, Registry, StoreError};
 
+use super::binding::Binding;
 use super::held::Held;
 use super::ledger::Ledger;
-use crate::seal::Sealer;
+use crate::audit::{Forged, Trail};
+use crate::seal::{Sealer, Unopened};
 
 /// Bounds on calls that are made in rounds (2026-07-28, Multi Round-Trip Requests).
 #[derive(Clone, Debug)]
@@ -70,6 +73,8 @@ pub(in super::super) struct Desk {
     pub(super) options: RoundOptions,
     /// What results say of the server, as JSON.
     pub(super) server_info: Arc<str>,
+    /// Where it is noted who brings states that are none, if anywhere.
+    trail: Option<Trail>,
     /// What the nodes share: the key, and answers that came to the wrong one.
     registry: Option<SharedRegistry>,
     /// Answers are looked for that came to other nodes.
@@ -89,11 +94,27 @@ impl Desk {
         options: RoundOptions,
         registry: Option<Arc<dyn Registry>>,
         server_info: Arc<str>,
+        trail: Option<Trail>,
     ) -> Self {
         let (sealer, held) = (Sealer::new(), Held::new(options.clone()));
         let ledger = Ledger::new(registry.clone(), options.patience);
         let registry = registry.map(SharedRegistry);
-        Self { sealer, held, ledger, options, server_info, registry, listening: AtomicBool::new(false) }
+        let listening = AtomicBool::new(false);
+        Self { sealer, held, ledger, options, server_info, trail, registry, listening }
+    }
+
+    /// What the state holds that `owner` brings for this.
+    ///
+    /// # Errors
+    ///
+    /// `-32602`: it is not good for it.
+    pub(super) fn open(&self, state: &str, owner: &Owner, binding: &Binding) -> Result<Vec<u8>, ErrorObject> {
+        self.sealer.open(state, &binding.0).map_err(|why| {
+            if let (Unopened::NotOurs, Some(trail)) = (why, &self.trail) {
+                trail.forged(Forged::State, owner);
+            }
+            unopened(why)
+        })
     }
 
     /// What the nodes share, if they do.
@@ -118,4 +139,17 @@ impl Desk {
         let Some(SharedRegistry(registry)) = &self.registry else { return Ok(()) };
         self.sealer.share_through(&**registry, "request-state").await
     }
+}
+
+/// `-32602` saying what to do, for a state that was not given here for this request, or has expired.
+fn unopened(why: Unopened) -> ErrorObject {
+    let what = match why {
+        Unopened::NotOurs => {
+            "was not given by this server to this caller for this request, or was changed since"
+        }
+        Unopened::Expired => "has expired",
+    };
+    ErrorObject::invalid_params(format!(
+        "invalid params: `requestState` {what}; make the request again without `requestState` and `inputResponses`"
+    ))
 }

@@ -27,7 +27,7 @@ use super::elsewhere;
 use super::held::{Found, Nonce, Place, Running, Suspended};
 use super::interview::Turn;
 use super::spent::{Spending, Spent};
-use crate::seal::{self, Unopened, random};
+use crate::seal::{self, random};
 
 /// How an answer is written, which may be asked for more than once.
 pub(in super::super) type Reply = Arc<dyn Fn(&Envelope, &mut Vec<u8>) -> Answered + Send + Sync>;
@@ -129,7 +129,7 @@ impl Rounds {
             if let Some(state) = retry.state {
                 let rounds = Self::new(desk, cx, *topic, None);
                 let binding = rounds.subject.binding();
-                let content = desk.sealer.open(&state, &binding.0).map_err(unopened)?;
+                let content = desk.open(&state, &rounds.subject.owner, &binding)?;
                 let damaged = || ErrorObject::internal("the state that was sealed here cannot be read");
                 match content.split_first().ok_or_else(damaged)? {
                     (&JOURNAL, bytes) => {
@@ -391,19 +391,6 @@ fn ask(questions: Vec<(String, InputRequest)>, state: String) -> Reply {
 
 fn error_reply(error: ErrorObject) -> Reply {
     Arc::new(move |envelope, out| envelope.error(out, &error))
-}
-
-/// `-32602` saying what to do, for a state that was not given here for this request, or has expired.
-pub(super) fn unopened(why: Unopened) -> ErrorObject {
-    let what = match why {
-        Unopened::NotOurs => {
-            "was not given by this server to this caller for this request, or was changed since"
-        }
-        Unopened::Expired => "has expired",
-    };
-    ErrorObject::invalid_params(format!(
-        "invalid params: `requestState` {what}; make the request again without `requestState` and `inputResponses`"
-    ))
 }
 
 /// The call that waited is gone, with the process or because its time was up; nothing of it is run again.

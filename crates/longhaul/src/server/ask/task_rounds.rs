@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::super::answer::Write;
 use super::super::context::Cx;
 use super::desk::Desk;
-use super::rounds::{Subject, Topic, unopened};
+use super::rounds::{Subject, Topic};
 
 /// What a state holds that names a task.
 pub(super) const TASK: u8 = 2;
@@ -71,7 +71,7 @@ impl TaskRounds {
     /// `-32602` for a state that is not good for this request.
     pub(in super::super) fn back(&self, params: &Params<'_>) -> Result<Option<Back>, ErrorObject> {
         let Some(Retry { state: Some(state), answers, .. }) = Retry::read(params)? else { return Ok(None) };
-        let content = self.desk.sealer.open(&state, &self.subject.binding().0).map_err(unopened)?;
+        let content = self.desk.open(&state, &self.subject.owner, &self.subject.binding())?;
         let Some((&TASK, id)) = content.split_first() else { return Ok(None) };
         let task = std::str::from_utf8(id).ok().and_then(|id| TaskId::new(id).ok());
         let task =

@@ -38,6 +38,9 @@ pub enum NotTaken {
     /// The token is none, or is of something else, has expired or is of what has ended: one answer for all, a 404.
     #[error("nothing waits for this call")]
     Unknown,
+    /// The same, of a token that was never made here: the audit trail is told.
+    #[error("nothing waits for this call")]
+    Forged,
     /// It cannot be recorded now; the same call may be made again. A 503.
     #[error("the call cannot be recorded now")]
     NotNow,
@@ -65,7 +68,12 @@ pub(super) async fn answer(
     };
     match callbacks.called(token, body).await {
         Ok(()) => empty(StatusCode::NO_CONTENT),
-        Err(NotTaken::Unknown) => text(StatusCode::NOT_FOUND, NotTaken::Unknown.to_string()),
+        Err(why @ (NotTaken::Unknown | NotTaken::Forged)) => {
+            if why == NotTaken::Forged {
+                endpoint.dispatcher.was_called_back_in_vain();
+            }
+            text(StatusCode::NOT_FOUND, why.to_string())
+        }
         Err(NotTaken::NotNow) => no_room("the call cannot be recorded now: make it again later"),
     }
 }
