@@ -524,6 +524,11 @@ pub(crate) fn encode_share(share: Option<Share>) -> Option<i64> {
     share.map(|share| share.get().cast_signed())
 }
 
+/// That of a task, as it is kept: of one that has ended there is none.
+pub(crate) fn share_of(record: &Record) -> Option<i64> {
+    encode_share(record.share.filter(|_| !record.is_terminal()))
+}
+
 /// Spells as one text; nothing where there are none.
 pub(crate) fn encode_spells(record: &Record) -> Option<String> {
     let spells = (!record.spells.is_empty()).then_some(&record.spells)?;

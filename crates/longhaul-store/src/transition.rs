@@ -392,7 +392,7 @@ fn whole_millis(duration: Duration) -> Duration {
 fn end(record: &mut Record, outcome: Outcome, fenced: Option<Lease>, now: Time, settings: &Settings) {
     record.phase = Phase::Done(outcome);
     record.questions.clear();
-    record.share = None;
+    // Its share is told once more to whoever has ended it, and kept by no store.
     record.orphan_at = None;
     touch(record, now);
     let ended = record.updated_at;

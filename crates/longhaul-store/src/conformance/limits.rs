@@ -9,8 +9,9 @@ use super::{
     finish, get, id, json, one_with, task,
 };
 use crate::{
-    Batch, Created, Digest, Fingerprint, Limits, NewChild, NewTask, OnOrphan, OrphanRule, Outcome, Owner,
-    Progress, Quota, Retention, Scope, Settings, Share, Start, StoreError, TaskStore,
+    Batch, CancelAsked, Cancellation, Created, Digest, Fingerprint, Limits, NewChild, NewTask, OnOrphan,
+    OrphanRule, Outcome, Owner, Progress, Quota, Retention, Scope, Settings, Share, Start, StoreError,
+    TaskStore,
 };
 
 pub(super) async fn open_tasks_of_one_owner_are_bounded(backend: &dyn Backend) {
@@ -105,6 +106,32 @@ pub(super) async fn a_stranger_has_its_place_back_however_a_task_ends(backend: &
         }
     }
     create(store, strange("last", Some(1))).await;
+}
+
+pub(super) async fn whoever_ends_a_strangers_task_is_told_whose_it_was(backend: &dyn Backend) {
+    let one = one_with(backend, limited(|limits| limits.max_open_per_stranger = 1));
+    let store = &*one.store;
+    for way in ["finished", "cancelled", "asked"] {
+        let made = create(store, strange(way, Some(1))).await;
+        let scope = Scope::Operator;
+        let ended = match way {
+            "finished" => finish(store, &made).await,
+            "cancelled" => match store.request_cancel(scope, &made.id, None).await.unwrap() {
+                Cancellation::Cancelled(ended) => ended,
+                other => panic!("it was open: {other:?}"),
+            },
+            _ => match store.ask_to_cancel(scope, &made.id, None).await.unwrap() {
+                CancelAsked::AtOnce(Cancellation::Cancelled(ended)) => ended,
+                other => panic!("it was open: {other:?}"),
+            },
+        };
+        assert_eq!(ended.share, Some(Share::new(1)), "{way}");
+        // It is told nobody else.
+        let kept = get(store, &made.id).await.unwrap();
+        assert_eq!(kept.share, None, "{way}");
+        let again = store.request_cancel(scope, &made.id, None).await.unwrap();
+        assert_eq!(again, Cancellation::AlreadyTerminal(kept), "{way}");
+    }
 }
 
 pub(super) async fn what_a_strangers_task_makes_is_counted_with_it(backend: &dyn Backend) {

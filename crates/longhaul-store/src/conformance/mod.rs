@@ -139,6 +139,7 @@ pub const CHECKS: &[Check] = checks! {
         open_tasks_of_each_stranger_are_bounded,
         strangers_are_not_told_apart_where_one_may_have_every_place,
         a_stranger_has_its_place_back_however_a_task_ends,
+        whoever_ends_a_strangers_task_is_told_whose_it_was,
         what_a_strangers_task_makes_is_counted_with_it,
         strangers_that_race_make_no_more_than_they_may,
         open_tasks_in_all_are_bounded,

@@ -172,6 +172,7 @@ impl Table {
         let mut slot = self.tasks.remove(&ord).expect("an id points at a task");
         self.unindex(ord, &slot);
         slot.record = record.clone();
+        slot.record.share = record.share.filter(|_| !record.is_terminal());
         self.index(ord, &slot);
         self.tasks.insert(ord, slot);
         self.mark(ord, Beneath::Task);

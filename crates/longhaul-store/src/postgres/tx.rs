@@ -237,7 +237,7 @@ impl Tx {
             Value::Int(record.cancel_grace.map(row::millis)),
             time(record.orphan_at),
             Value::int(row::encode_on_orphan(record.on_orphan)),
-            Value::Int(row::encode_share(record.share)),
+            Value::Int(row::share_of(record)),
             Value::Text(record.host.as_ref().map(HostId::as_str)),
             Value::count(place.charged),
         ];
@@ -305,7 +305,7 @@ impl Tx {
             Value::maybe_words(record.cancelling.as_deref()),
             time(record.orphan_at),
             Value::Text(spells.as_deref()),
-            Value::Int(row::encode_share(record.share)),
+            Value::Int(row::share_of(record)),
             Value::Text(record.host.as_ref().map(HostId::as_str)),
             Value::count(record.weight()),
         ];

@@ -132,6 +132,7 @@ impl Row {
     fn text(&self) -> String {
         let mut record = self.record.clone();
         (record.arguments, record.caller) = (Json::null(), Json::null());
+        record.share = record.share.filter(|_| !self.record.is_terminal());
         super::keys::word(&record)
     }
 

@@ -362,7 +362,7 @@ impl<'a> Tx<'a> {
                 record.cancel_grace.map(row::millis),
                 record.orphan_at.map(Time::unix_ms),
                 row::encode_on_orphan(record.on_orphan),
-                row::encode_share(record.share),
+                row::share_of(record),
                 record.host.as_ref().map(HostId::as_str),
             ])
             .map_err(failed)?;
@@ -440,7 +440,7 @@ impl<'a> Tx<'a> {
                 record.cancelling.as_deref(),
                 record.orphan_at.map(Time::unix_ms),
                 row::encode_spells(record),
-                row::encode_share(record.share),
+                row::share_of(record),
                 record.host.as_ref().map(HostId::as_str),
             ],
         )?;
