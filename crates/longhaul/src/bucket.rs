@@ -54,6 +54,13 @@ impl Bucket {
         self.taken += i64::from(tokens);
     }
 
+    /// Takes so many that are not there; no more is owed than it holds.
+    pub(crate) fn owe_for_a_while(&mut self, tokens: u32, rate: &Rate, now: Instant) {
+        self.fill(rate, now);
+        self.owe(tokens);
+        self.left = self.left.max(-f64::from(rate.tokens));
+    }
+
     /// What was taken, and not given back, since this was last asked.
     pub(crate) fn taken(&mut self) -> i64 {
         std::mem::take(&mut self.taken)

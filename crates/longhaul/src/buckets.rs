@@ -46,6 +46,12 @@ impl<K: Eq + Hash> Buckets<K> {
         }
     }
 
+    /// Takes so many of one's own, though they be not there.
+    pub(crate) fn owe(&mut self, whose: K, tokens: u32, now: Instant) {
+        let rate = self.rate;
+        self.of(whose, now).owe_for_a_while(tokens, &rate, now);
+    }
+
     /// What each has taken since this was last asked, and not given back.
     pub(crate) fn taken(&mut self) -> impl Iterator<Item = (&K, i64)> {
         self.left.iter_mut().map(|(whose, bucket)| (whose, bucket.taken())).filter(|(_, taken)| *taken != 0)
@@ -87,6 +93,16 @@ mod tests {
         assert_eq!(buckets.left.len(), SWEEP);
         buckets.take(0, 1, later).unwrap();
         assert_eq!(buckets.left.len(), SWEEP - 1, "1 and 2 are full again");
+    }
+
+    #[test]
+    fn what_is_owed_is_no_more_than_a_bucket_holds() {
+        let (mut buckets, now) = (Buckets::new(RATE), Instant::now());
+        buckets.owe(1, 1, now);
+        buckets.take(1, 1, now).unwrap();
+        buckets.owe(1, 1000, now);
+        assert_eq!(buckets.take(1, 1, now), Err(RATE.every + RATE.every / 2));
+        buckets.take(1, 2, now + 2 * RATE.every).unwrap();
     }
 
     #[test]
