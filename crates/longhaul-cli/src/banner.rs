@@ -10,10 +10,11 @@ use longhaul::proto::dialect::Revision;
 use longhaul::proto::http::AllowList;
 use longhaul::store::Counts;
 use longhaul_gateway::config::{Auth, Config, EnvSource, Listen, Role};
+use longhaul_gateway::shell;
 
 use crate::metrics::{self, Told};
 use crate::term::clean;
-use crate::{other_users, shell, systemd, upstreams};
+use crate::{other_users, systemd, upstreams};
 
 /// How people come to the pages.
 pub(crate) enum Page {

@@ -5,10 +5,10 @@ use longhaul::client::auth::AuthError;
 use longhaul::proto::jsonrpc::{Code, ErrorObject};
 use longhaul::store::StoreError;
 use longhaul_gateway::causes::in_words;
+use longhaul_gateway::shell;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
-use crate::shell;
 use crate::term::{clean, note};
 
 /// A failure, what it is called, and what to do next.

@@ -22,7 +22,6 @@ mod reload;
 mod replace;
 mod result;
 mod runtime;
-mod shell;
 mod signature;
 #[cfg(feature = "otel")]
 mod spans;

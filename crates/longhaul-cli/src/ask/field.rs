@@ -1,10 +1,10 @@
 //! One field of a form: what it takes, in words, and what a person has typed for it.
 
 use longhaul::proto::model::{Field, FieldKind, FieldOption, FieldValue, TextFormat};
+use longhaul_gateway::shell;
 use serde_json::{Number, Value};
 
 use crate::near::nearest;
-use crate::shell;
 use crate::term::clean;
 
 /// Reads what was typed as a value of the field.

@@ -3,6 +3,7 @@
 use longhaul::proto::model::{
     ElicitAction, ElicitForm, ElicitParams, ElicitResult, Form, InputRequest, Task,
 };
+use longhaul_gateway::shell;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -10,7 +11,6 @@ use super::{field, fill};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::near::nearest;
-use crate::shell;
 use crate::term::clean;
 
 /// A question to a user.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use longhaul::client::{AsTask, CallOptions, Client, Error, Options, Started, TaskHandle, handed_over};
 use longhaul::proto::model::{CallToolResult, LoggingLevel, Task};
 use longhaul_gateway::config::{format_duration, parse_duration};
+use longhaul_gateway::shell;
 use tokio::time::Instant;
 
 use super::tools::find;
@@ -15,10 +16,10 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::handles::{self, Handle};
 use crate::interrupt::{Interrupt, Waited};
+use crate::result;
 use crate::signature::Signature;
 use crate::target::{Server, TargetArgs};
 use crate::term::{Manner, Show, clean, note};
-use crate::{result, shell};
 
 /// Call a tool of a server and print what it answers.
 #[derive(clap::Args, Debug)]

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use longhaul_gateway::config::{self, Auth, Config, EnvSource, Listen};
 use longhaul_gateway::dashboard::Snippet;
+use longhaul_gateway::shell;
 use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::hosts::{Here, Host, Variables, change, file};
-use crate::shell;
 use crate::target::http_url;
 use crate::term::{clean, note, print};
 

@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 
+use longhaul_gateway::shell;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::{Map, Value};
 
 use super::variables::replace;
 use super::{Here, Host, Variables, file, name_of};
 use crate::failure::{Failure, Outcome};
-use crate::shell;
 use crate::target::Server;
 use crate::term::{clean, note};
 

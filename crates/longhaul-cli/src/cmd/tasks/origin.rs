@@ -9,6 +9,7 @@ use longhaul::proto::dialect::Revision;
 use longhaul::store::{Filter, Record, Registry, Scope, TaskId, TaskStore};
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, StoreUrl};
+use longhaul_gateway::shell;
 use longhaul_gateway::tool::{Copies, Streams};
 
 use crate::ask::Question;
@@ -16,9 +17,9 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::handles::{self, Found, Handle, Place};
 use crate::hosts::{self, Here};
+use crate::store;
 use crate::target::{Server, TargetArgs};
 use crate::term::clean;
-use crate::{shell, store};
 
 /// How to find the tasks.
 #[derive(clap::Args, Debug)]

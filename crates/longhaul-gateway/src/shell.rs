@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// A word as a shell reads it back.
-pub(crate) fn word(word: &str) -> Cow<'_, str> {
+pub fn word(word: &str) -> Cow<'_, str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+,".contains(&byte);
     if !word.is_empty() && word.bytes().all(plain) {
         return word.into();
