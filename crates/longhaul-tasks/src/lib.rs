@@ -19,4 +19,6 @@ pub mod report;
 pub mod runner;
 
 pub use longhaul_store as store;
-pub use note::{calling_client, made_again_of, shown_arguments, written_caller};
+pub use note::{
+    calling_client, calling_conversation, made_again_of, open_arguments, shown_arguments, written_caller,
+};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use longhaul_store::{Json, Record, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 /// What the store keeps for us beside a task ([`NewTask::caller`](longhaul_store::NewTask::caller)).
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -23,6 +24,9 @@ pub(crate) struct Note {
     /// Which client called, in a line for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client: Option<Arc<str>>,
+    /// In which conversation of its user's it called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) conversation: Option<Arc<str>>,
     /// The arguments that nobody is to be shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) secret: Vec<String>,
@@ -50,9 +54,9 @@ pub fn shown_arguments(record: &Record) -> Json {
     if secret.as_ref().is_ok_and(Vec::is_empty) {
         return record.arguments.clone();
     }
-    let hidden = || serde_json::Value::from(HIDDEN);
+    let hidden = || Value::from(HIDDEN);
     let shown = match (secret, serde_json::from_str(record.arguments.as_str())) {
-        (Ok(secret), Ok(serde_json::Value::Object(mut arguments))) => {
+        (Ok(secret), Ok(Value::Object(mut arguments))) => {
             // One that was left out looks like one that was given.
             arguments.extend(secret.into_iter().map(|name| (name, hidden())));
             arguments.into()
@@ -63,6 +67,15 @@ pub fn shown_arguments(record: &Record) -> Json {
     serde_json::value::to_raw_value(&shown).expect("a value is JSON").into()
 }
 
+/// The arguments of a task but for those that nobody is to be shown, and the names of those, whether they were given or not;
+/// `None` where it is not known which they are, or there is no object of them.
+pub fn open_arguments(record: &Record) -> Option<(Map<String, Value>, Vec<String>)> {
+    let secret = Note::read(record).ok()?.secret;
+    let mut arguments: Map<String, Value> = serde_json::from_str(record.arguments.as_str()).ok()?;
+    arguments.retain(|name, _| !secret.contains(name));
+    Some((arguments, secret))
+}
+
 /// The task whose call this one is, [made again](crate::runner::Engine::again).
 pub fn made_again_of(record: &Record) -> Option<TaskId> {
     Note::of(record).again_of
@@ -71,6 +84,11 @@ pub fn made_again_of(record: &Record) -> Option<TaskId> {
 /// Which client made the call of a task, as it named itself then: its name, and its version. Nobody has checked that.
 pub fn calling_client(record: &Record) -> Option<Arc<str>> {
     Note::of(record).client
+}
+
+/// In which conversation with its user a client made the call of a task, as it named that itself. Nobody has checked it.
+pub fn calling_conversation(record: &Record) -> Option<Arc<str>> {
+    Note::of(record).conversation
 }
 
 /// What a server wrote of the caller of a task ([`Call::context`](crate::runner::Call::context)), if it wrote anything.
@@ -105,6 +123,26 @@ mod tests {
         assert!(!shown(r#"{"begun":true,"secret":["token"]}"#).await.contains("hunter2"));
         for unreadable in [r#"{"secret":["token"]}"#, r#"{"begun":true,"secret":{"token":"all"}}"#, "7"] {
             assert_eq!(shown(unreadable).await, r#""[hidden]""#, "{unreadable}");
+        }
+    }
+
+    #[test]
+    fn what_is_secret_is_left_out_and_named() {
+        let of = |caller: &str, arguments: &str| {
+            let (id, arguments) = (TaskId::new("t").unwrap(), Json::parse(arguments).unwrap());
+            let at = longhaul_store::Time::from_unix_ms(0);
+            let caller = Json::parse(caller).unwrap();
+            open_arguments(&Record::new(id, Owner::Anonymous, "tool", arguments, caller, at))
+        };
+        let given = r#"{"token":"hunter2","n":1}"#;
+        let (open, secret) = of(r#"{"begun":true,"secret":["token","pin"]}"#, given).unwrap();
+        assert_eq!(
+            (Value::from(open).to_string().as_str(), secret.join(" ").as_str()),
+            (r#"{"n":1}"#, "token pin")
+        );
+        assert!(of("null", given).is_some_and(|(open, secret)| open.len() == 2 && secret.is_empty()));
+        for (caller, arguments) in [(r#"{"secret":7}"#, given), ("7", given), ("null", "[1]")] {
+            assert_eq!(of(caller, arguments), None, "{caller} {arguments}");
         }
     }
 }

@@ -114,6 +114,8 @@ pub struct RequestMeta<'a> {
     pub trace_parent: Option<TraceParent>,
     /// Who the caller says it is (modern era), unread: see [`Implementation::said`](super::Implementation::said).
     pub client_info: Option<&'a RawValue>,
+    /// Which conversation with its user the caller made it in: [`CONVERSATION`].
+    pub conversation: Option<Cow<'a, str>>,
 }
 
 /// The member of `_meta` that says which trace a request belongs to (W3C Trace Context).
@@ -122,6 +124,19 @@ const TRACE_PARENT: &str = "traceparent";
 fn lenient(text: &RawValue) -> Option<TraceParent> {
     serde_json::from_str(text.get()).ok()
 }
+
+/// What is no name of a conversation says nothing, and is no reason to refuse the request.
+fn named(text: &RawValue) -> Option<Cow<'_, str>> {
+    let Text(name) = serde_json::from_str(text.get()).ok()?;
+    let is_name = (1..=LONGEST_CONVERSATION).contains(&name.len()) && !name.contains(char::is_control);
+    is_name.then_some(name)
+}
+
+/// The member of `_meta` in which VS Code names the conversation that a call is part of.
+pub const CONVERSATION: &str = "vscode.conversationId";
+
+/// How long the name of a conversation may be, in bytes; what is longer says nothing.
+const LONGEST_CONVERSATION: usize = 128;
 
 /// The member of `_meta` in which a caller says under which key its call is made once.
 pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotencyKey";
@@ -160,7 +175,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut meta = RequestMeta::default();
-                let mut seen = [false; 7];
+                let mut seen = [false; 8];
                 while let Some(Text(key)) = map.next_key()? {
                     let member = match key.as_ref() {
                         "progressToken" => 0,
@@ -170,6 +185,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
                         IDEMPOTENCY_KEY => 4,
                         TRACE_PARENT => 5,
                         "io.modelcontextprotocol/clientInfo" => 6,
+                        CONVERSATION => 7,
                         _ => {
                             map.next_value::<IgnoredAny>()?;
                             continue;
@@ -187,7 +203,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
                         4 => meta.idempotency_key = map.next_value::<Option<Text<'de>>>()?.map(|t| t.0),
                         // What is wrong with it is no reason to refuse the request.
                         5 => meta.trace_parent = lenient(map.next_value::<&RawValue>()?),
-                        _ => meta.client_info = Some(map.next_value()?),
+                        6 => meta.client_info = Some(map.next_value()?),
+                        _ => meta.conversation = named(map.next_value::<&'de RawValue>()?),
                     }
                 }
                 Ok(meta)

@@ -40,7 +40,7 @@ pub use icon::{Icon, IconTheme};
 pub use implementation::Implementation;
 pub use input::{InputKind, InputRequest, Retry};
 pub use logging::LoggingLevel;
-pub use meta::{DURABLE_TASKS, IDEMPOTENCY_KEY, Meta, RequestMeta};
+pub use meta::{CONVERSATION, DURABLE_TASKS, IDEMPOTENCY_KEY, Meta, RequestMeta};
 pub use offer::ServerCapabilities;
 pub use progress::Progress;
 pub use prompt::{GetPromptParams, GetPromptResult, Prompt, PromptArgument, PromptMessage};

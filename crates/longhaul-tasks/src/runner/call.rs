@@ -91,6 +91,8 @@ pub struct Call {
     pub context: Option<Box<RawValue>>,
     /// Which client calls, in a line for people: see [`calling_client`](crate::calling_client).
     pub client: Option<Arc<str>>,
+    /// In which conversation of its user's: see [`calling_conversation`](crate::calling_conversation).
+    pub conversation: Option<Arc<str>>,
     /// Where it says how far it is.
     pub reports: (Reporter, Reports),
     /// Who is told of what happens meanwhile.
@@ -122,6 +124,7 @@ impl Call {
             keeper: Keeper::new(),
             context: None,
             client: None,
+            conversation: None,
             reports: Reporter::new(),
             observer: Arc::new(Nobody),
         }

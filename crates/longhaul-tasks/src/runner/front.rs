@@ -23,6 +23,7 @@ pub(super) fn queue(inner: &Arc<Inner>, call: Call) -> Ticket {
         again: true,
         caller: call.context,
         client: call.client,
+        conversation: call.conversation,
         secret: call.secret,
         ..Note::default()
     }

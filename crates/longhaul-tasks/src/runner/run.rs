@@ -145,7 +145,8 @@ impl Run {
             |duration: Option<Duration>| duration.map(|for_| this.listed.inner.environment.sleep(for_));
         let after = if call.plan.tells_at_once { None } else { sleep(call.after) };
         this.timers = Timers { after, hold: sleep(call.hold), ..Timers::default() };
-        (this.note.secret, this.note.caller, this.note.client) = (call.secret, call.context, call.client);
+        (this.note.secret, this.note.caller) = (call.secret, call.context);
+        (this.note.client, this.note.conversation) = (call.client, call.conversation);
         if unstarted.is_some() {
             if !call.plan.may_be_kept {
                 call.keeper.stay_loose();

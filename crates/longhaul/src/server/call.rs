@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, clip};
-use longhaul_proto::model::{CallToolParams, CallToolResult, InputKind, TASKS_EXTENSION};
+use longhaul_proto::model::{
+    CONVERSATION, CallToolParams, CallToolResult, InputKind, RequestMeta, TASKS_EXTENSION,
+};
 use longhaul_tasks::environment::BoxFuture;
 use longhaul_tasks::machine::{Caller as Stance, Plan, Refusal};
 use longhaul_tasks::project;
@@ -291,6 +293,14 @@ fn reply(outcome: Result<CallToolResult, ErrorObject>) -> Reply {
     })
 }
 
+/// In which conversation of its user's a client says that it calls.
+fn conversation(params: &Params<'_>) -> Option<Arc<str>> {
+    // Few say so, and what the others say of themselves is not read once more.
+    params.member("_meta").filter(|meta| meta.contains(CONVERSATION))?;
+    let meta = params.read::<RequestMeta<'_>>("_meta").ok().flatten()?;
+    meta.conversation.map(Arc::from)
+}
+
 /// A call that goes to the engine.
 struct Begin<'s> {
     dispatcher: &'s Dispatcher,
@@ -382,6 +392,7 @@ impl Begin<'_> {
         };
         let mut call = Call::new(cx.caller().owner(), Arc::clone(&self.tool.name), stored, work);
         (call.share, call.client) = (cx.caller().share(), cx.caller().client_line());
+        call.conversation = conversation(params);
         self.lay_out(&mut call);
         if call.once.is_none() {
             // A state that was brought makes one task, however often it is.
