@@ -39,7 +39,22 @@ pub(super) struct PidFacts {
     pub(super) command_start_ticks: Option<u64>,
 }
 
+/// The processes of a run that lives.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Processes {
+    /// Its supervisor, whose number is that of its session, too.
+    pub supervisor: i32,
+    /// The command, whose number is that of its process group, too; `None` until it has started.
+    pub command: Option<i32>,
+}
+
 impl PidFacts {
+    /// Those that live, of a run whose supervisor does.
+    pub(super) fn processes(&self) -> Processes {
+        Processes { supervisor: self.supervisor, command: self.command }
+    }
+
     /// Of the calling supervisor.
     pub(super) fn of_self() -> Self {
         let own = rustix::process::getpid();

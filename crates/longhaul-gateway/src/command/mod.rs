@@ -60,6 +60,7 @@ pub use crash::POINTS as CRASH_POINTS;
 pub use exit::{Cause, Exit, Gap, StartFailure, StreamSummary};
 pub use launch::{StartError, SupervisorProgram};
 pub use layout::{FileError, Stream};
+pub use leftover::Processes;
 pub use output::{Chunk, Cut, Output};
 pub use progress::Progress;
 pub use run::{Run, RunError};

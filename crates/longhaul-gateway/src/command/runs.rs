@@ -24,7 +24,7 @@ use super::{
         CANCEL, COMMITTED, COMMITTED_RESERVED, FileError, LOCK, PID, PID_SIZE, POSITION_SIZE, RunDir, SPEC,
         STATUS, STATUS_SIZE, STDIN, Stream, is_run_id,
     },
-    leftover,
+    leftover::{self, PidFacts, Processes},
     link::withdraw,
     lock::Lock,
     record,
@@ -289,6 +289,24 @@ impl RunsDir {
     /// When the id is none, or the directory cannot be read.
     pub fn state(&self, id: &str) -> Result<State, RunsError> {
         Ok(state::of(&self.dir(id)?)?)
+    }
+
+    /// The processes of a run that is [`State::Alive`]; `None` of any other, also of none.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be read.
+    pub fn processes(&self, id: &str) -> Result<Option<Processes>, RunsError> {
+        let Ok(dir) = self.dir(id) else { return Ok(None) };
+        let run = match RunDir::open(&dir) {
+            Ok(run) => run,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        match state::of_run(&run)? {
+            State::Alive { .. } => Ok(PidFacts::read(&run)?.map(|facts| facts.processes())),
+            _ => Ok(None),
+        }
     }
 
     /// Whether a run is committed, or was when it ended. `false` when there is none.

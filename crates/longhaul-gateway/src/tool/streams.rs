@@ -6,7 +6,7 @@ use longhaul::store::{Record, StoreError};
 
 use super::copies::{Begin, Copies};
 use super::result::written;
-use crate::command::{Chunk, Cut, Gap, Output, RunsDir, Stream};
+use crate::command::{Chunk, Cut, Gap, Output, Processes, RunsDir, RunsError, Stream};
 
 /// The output streams of commands.
 #[derive(Clone, Debug)]
@@ -73,6 +73,20 @@ impl Streams {
                 Ok(dir) => tokio::fs::try_exists(&dir).await.unwrap_or(false),
                 Err(_) => false,
             }
+    }
+
+    /// The processes of the command, while it runs here.
+    ///
+    /// # Errors
+    ///
+    /// When its run cannot be read.
+    pub async fn processes(&self, record: &Record) -> Result<Option<Processes>, RunsError> {
+        if self.is_elsewhere(record) {
+            return Ok(None);
+        }
+        let id = record.id.to_string();
+        // A runtime that ends has nothing to show.
+        self.runs.blocking(move |runs| runs.processes(&id)).await.unwrap_or(Ok(None))
     }
 
     async fn chunk(

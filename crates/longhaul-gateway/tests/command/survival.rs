@@ -59,11 +59,15 @@ async fn a_committed_command_does_not_notice_that_its_server_was_killed() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(scene.runs.state("run").unwrap(), State::Alive { committed: true });
     assert!(lives(pid.trim().parse().unwrap()), "the command goes on");
+    let processes = scene.runs.processes("run").unwrap().expect("it lives");
+    assert_eq!(processes.command, Some(pid.trim().parse().unwrap()));
+    assert!(lives(processes.supervisor) && scene.runs.processes("none").unwrap().is_none());
 
     let run = Run::attach(&scene.runs, "run").await.unwrap();
     fs::write(go, "").unwrap();
     let exit = end_of(&run).await;
     assert_eq!((exit.cause, exit.code), (Cause::Exited, Some(9)));
+    assert_eq!(scene.runs.processes("run").unwrap(), None, "a number may be another's by now");
     let copied = fs::read(copy).unwrap();
     assert_eq!((copied.len(), exit.stdout.total), (200_000, 200_000));
     assert!(bytes_of(run.dir(), Stream::Stdout) == copied, "byte for byte");
