@@ -110,13 +110,13 @@ async fn route(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answ
         (&Method::GET, ["tasks"]) => tasks(admin, viewer, asked).await,
         (&Method::GET, ["tasks", id]) => {
             let record = admin.task(viewer, id).await?;
-            Ok(ok(&admin.whole(viewer, &record)))
+            Ok(ok(&admin.whole(viewer, &record).await))
         }
         (&Method::GET, ["tasks", id, "output"]) => output(admin, viewer, asked, id).await,
         (&Method::GET, ["tasks", id, "steps"]) => steps(admin, viewer, asked, id).await,
         (&Method::POST, ["tasks", id, "answer"]) => {
             let record = admin.react(viewer, id, reaction(asked)?).await?;
-            Ok(ok(&admin.whole(viewer, &record)))
+            Ok(ok(&admin.whole(viewer, &record).await))
         }
         (&Method::POST, ["tasks", id, "cancel"]) => {
             admin.cancel(viewer, id).await?;

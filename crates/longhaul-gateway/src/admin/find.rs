@@ -5,7 +5,7 @@ use std::time::Duration;
 use longhaul::proto::jsonrpc::clip;
 use longhaul::proto::model::TaskStatus;
 use longhaul::store::{Filter, Owner, Record, Time};
-use longhaul::tasks::shown_arguments;
+use longhaul::tasks::{calling_conversation, shown_arguments};
 
 use super::state_of;
 use crate::config::parse_duration;
@@ -90,6 +90,7 @@ pub(crate) struct Find {
     tool: Option<String>,
     owner: Option<String>,
     since: Option<Duration>,
+    conversation: Option<String>,
     words: Vec<String>,
 }
 
@@ -105,6 +106,7 @@ impl Find {
             match word.split_once(':') {
                 Some(("tool", tool)) => find.tool = Some(tool.to_owned()),
                 Some(("owner", owner)) => find.owner = Some(owner.to_lowercase()),
+                Some(("conversation", name)) => find.conversation = Some(name.to_owned()),
                 Some(("status", word)) => find.state = Some(State::of_word(word)?),
                 Some(("since", time)) => {
                     find.since = Some(
@@ -138,8 +140,9 @@ impl Find {
 
     /// Whether it leaves any task out.
     pub(crate) fn is_of_some(&self) -> bool {
-        let Self { state, tool, owner, since, words } = self;
-        state.is_some() || tool.is_some() || owner.is_some() || since.is_some() || !words.is_empty()
+        let Self { state, tool, owner, since, conversation, words } = self;
+        let is_any = state.is_some() || tool.is_some() || owner.is_some() || since.is_some();
+        is_any || conversation.is_some() || !words.is_empty()
     }
 
     /// Whether everything that comes behind `record` is too old.
@@ -154,6 +157,10 @@ impl Find {
                 Owner::Principal(principal) => principal.as_str().to_lowercase().contains(owner),
                 Owner::Anonymous => "anonymous".contains(owner.as_str()),
             })
+            && self
+                .conversation
+                .as_deref()
+                .is_none_or(|name| calling_conversation(record).as_deref() == Some(name))
             && self.words.iter().all(|word| says(record, word))
     }
 }
@@ -189,9 +196,12 @@ mod tests {
         for typed in ["", "api", "tool:test BUILD", "owner:alice", "status:working", "since:1s"] {
             assert!(finds(typed, &record), "{typed}");
         }
-        for typed in ["web", "tool:tes", "owner:bob", "status:failed", "status:input"] {
+        for typed in ["web", "tool:tes", "owner:bob", "status:failed", "status:input", "conversation:c-1"] {
             assert!(!finds(typed, &record), "{typed}");
         }
+        record.caller = Json::parse(r#"{"begun":true,"conversation":"c-1"}"#).unwrap();
+        assert!(finds("conversation:c-1", &record) && !finds("conversation:c", &record));
+        assert!(Find::read("conversation:c-1", None).unwrap().is_of_some());
         record.phase = Phase::Done(Outcome::lost("gone"));
         assert!(finds("status:failed", &record) && !finds("status:working", &record));
         assert!(Find::read("status:odd", None).is_err() && Find::read("since:long", None).is_err());

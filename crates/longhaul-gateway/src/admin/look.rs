@@ -7,11 +7,12 @@ use longhaul::proto::model::{CallToolResult, Progress};
 use longhaul::service::trace_of;
 use longhaul::store::{Owner, Record, TaskId, Time};
 use longhaul::tasks::project::{self, View};
-use longhaul::tasks::{calling_client, made_again_of, shown_arguments};
+use longhaul::tasks::{calling_client, calling_conversation, made_again_of, shown_arguments};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{Admin, AdminError, Leg, State, Viewer, Why, course};
+use crate::command::Processes;
 use crate::tool::{Ended, took};
 
 /// A task. Times are the store's, and ages are told as well: whoever reads them may have another clock.
@@ -55,6 +56,12 @@ pub(crate) struct Shown {
     /// The client that called, as it named itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client: Option<Arc<str>>,
+    /// In which conversation of its user's, as it named that itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) conversation: Option<Arc<str>>,
+    /// Of a command that runs here; for operators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) processes: Option<Processes>,
     /// Of a command that has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) exit_code: Option<i32>,
@@ -102,6 +109,8 @@ impl Shown {
             result: None,
             error: None,
             client: None,
+            conversation: None,
+            processes: None,
             exit_code: None,
             signal: None,
             trace_id: None,
@@ -129,6 +138,7 @@ impl Shown {
             error,
             course,
             client,
+            conversation: calling_conversation(record),
             exit_code,
             signal,
             trace_id,
@@ -144,9 +154,21 @@ impl Admin {
     }
 
     /// All that is shown of a task.
-    pub(crate) fn whole(&self, viewer: &Viewer, record: &Record) -> Shown {
-        let now = self.now();
-        Shown::whole(record, &self.why(viewer, record, now), now)
+    pub(crate) async fn whole(&self, viewer: &Viewer, record: &Record) -> Shown {
+        let (now, processes) = (self.now(), self.processes(viewer, record).await);
+        Shown { processes, ..Shown::whole(record, &self.why(viewer, record, now), now) }
+    }
+
+    /// The processes of a task's command, while it runs here, for an operator: nobody else has to know them.
+    pub(crate) async fn processes(&self, viewer: &Viewer, record: &Record) -> Option<Processes> {
+        if !viewer.is_operator() || record.is_terminal() {
+            return None;
+        }
+        let found = self.0.streams.processes(record).await;
+        found.unwrap_or_else(|error| {
+            tracing::debug!(%error, "the processes of a task are not shown");
+            None
+        })
     }
 
     /// The task, if `viewer` sees one of this name.

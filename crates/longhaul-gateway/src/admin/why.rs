@@ -3,7 +3,7 @@
 use std::fmt;
 
 use longhaul::proto::model::{ElicitParams, InputRequest};
-use longhaul::store::{Outcome, Phase, Question, Record, Rerun, Time, ToolVersion};
+use longhaul::store::{Outcome, Phase, Question, Record, Rerun, Spell, SpellOver, Time, ToolVersion};
 use longhaul::tasks::project::{self, View};
 use longhaul::tasks::runner::InLine;
 
@@ -80,7 +80,8 @@ fn sentence(record: &Record, queued: Option<String>, now: Time) -> (String, Opti
         Phase::Done(Outcome::Cancelled { reason: None }) => ("cancelled".to_owned(), None),
         Phase::Done(_) => (said(), None),
         Phase::Queued { not_before } if *not_before > now && record.attempt > 0 => {
-            (format!("attempt {} was cut off; the next begins", record.attempt), Some(*not_before))
+            let cause = cut_off(record);
+            (format!("attempt {} was cut off{cause}; the next begins", record.attempt), Some(*not_before))
         }
         Phase::Queued { not_before } if *not_before > now => ("begins".to_owned(), Some(*not_before)),
         Phase::Queued { .. } if record.started => {
@@ -116,6 +117,17 @@ fn tool(record: &Record) -> String {
         format!("`{tool}`")
     } else {
         format!("version {version} of `{tool}`")
+    }
+}
+
+/// By what the latest attempt was cut off, if that is known.
+fn cut_off(record: &Record) -> String {
+    match record.spells.last() {
+        Some(Spell { node, over: Some(SpellOver::Lost(_)), .. }) => {
+            format!(", for node {node} was gone or silent for too long")
+        }
+        Some(Spell { node, over: Some(SpellOver::Back(_)), .. }) => format!(", for node {node} gave it back"),
+        _ => String::new(),
     }
 }
 
@@ -192,6 +204,18 @@ mod tests {
             }),
             "attempt 2 was cut off; the next begins in 40s"
         );
+        for (over, cause) in [("Lost", "was gone or silent for too long"), ("Back", "gave it back")] {
+            let spell = serde_json::json!([{ "nth": 2, "node": "node-b", "from": 950_000, "over": { over: 990_000 } }]);
+            let spells: Vec<Spell> = serde_json::from_value(spell).unwrap();
+            let said = said(&|record| {
+                (record.attempt, record.started, record.spells) = (2, true, spells.clone());
+                record.phase = Phase::Queued { not_before: at(1040) };
+            });
+            assert_eq!(
+                said,
+                format!("attempt 2 was cut off, for node node-b {cause}; the next begins in 40s")
+            );
+        }
         assert_eq!(said(&|record| record.phase = Phase::Parked { until: Some(at(4600)) }), "goes on in 1h");
         assert_eq!(
             said(&|record| {

@@ -20,6 +20,9 @@ pub(super) fn show(look: Look<'_>) -> Answer {
                 h2 id=(id) { (snippet.host) }
                 p { (snippet.how) }
                 pre tabindex="0" aria-labelledby=(id) { "\n" (clean::text(&snippet.text)) }
+                @if !snippet.link.is_empty() {
+                    p { a href=(snippet.link) { "Add it to " (snippet.host) } }
+                }
             }
         }
     };

@@ -39,6 +39,9 @@ impl Page<'_> {
     pub(super) fn render(self, inner: &Inner, viewer: &Viewer) -> Markup {
         let server = clean::line(&inner.facts().name, 80);
         let Page { tab, title, follows, reloads, body } = self;
+        // The nodes are the operator's alone.
+        let is_theirs = |(each, ..): &(Tab, &str, &str)| *each != Tab::Nodes || viewer.is_operator();
+        let tabs = TABS.into_iter().filter(is_theirs);
         html! {
             (DOCTYPE)
             html lang="en" {
@@ -54,7 +57,7 @@ impl Page<'_> {
                         p.brand { a href="/" { (server) } }
                         nav aria-label="Pages" {
                             ul {
-                                @for (each, place, name) in TABS {
+                                @for (each, place, name) in tabs {
                                     li { a href=(place) aria-current=[(each == tab).then_some("page")] { (name) } }
                                 }
                             }
@@ -157,6 +160,11 @@ pub(super) fn badge(state: State) -> Markup {
     html! {
         span class={ "badge " (state.word()) } { span aria-hidden="true" { (sign) } " " (state.name()) }
     }
+}
+
+/// A button that copies the text of an element, where the script finds that it can; `what` says which.
+pub(super) fn copy(element: &str, what: &str) -> Markup {
+    html! { button.plain.copy type="button" data-copies=(element) aria-label=(what) { "Copy" } }
 }
 
 /// How long ago a moment was. The script keeps it true.

@@ -42,6 +42,19 @@
     box.addEventListener("change", () => log.classList.toggle("wraps", box.checked));
   }
 
+  // What can be copied has a button where browsers let pages copy.
+  if (navigator.clipboard !== undefined) {
+    document.documentElement.classList.add("copies");
+    document.addEventListener("click", async ({ target }) => {
+      const button = target.closest("[data-copies]");
+      if (button === null) return;
+      const text = document.getElementById(button.dataset.copies).textContent;
+      const words = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Not copied");
+      button.textContent = document.getElementById("news").textContent = words;
+      setTimeout(() => (button.textContent = "Copy"), 2000);
+    });
+  }
+
   const logs = new Map();
   for (const element of document.querySelectorAll(".log")) {
     const name = element.id.slice("log-".length);

@@ -16,12 +16,14 @@ use tokio::sync::mpsc::{self, error::SendTimeoutError};
 use tokio::time::sleep;
 
 use super::colour::Painter;
+use super::facts::{self, Known};
 use super::paces::Paces;
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::tasks::{self, Wanted};
 use super::{Facts, frame, question, result, task, timeline};
 use crate::admin::{Admin, AdminError, Ends, From, PAGE, PARTS, Pace, State, Stretch, Viewer, state_of};
+use crate::command::{Processes, Stream};
 
 /// How often a list is looked at.
 const LIST_EVERY: Duration = Duration::from_secs(1);
@@ -270,6 +272,7 @@ async fn one(followed: &Followed, record: Record, mut offsets: Offsets, told: &m
     let (mut record, mut done) = (record, false);
     // There may be thousands: they are read again only when there are others.
     let (mut steps, mut steps_of) = (None, None);
+    let (mut processes, mut processes_of) = (None::<Processes>, None);
     loop {
         // Read before its output: what an ended task has written is there.
         let ended = record.is_terminal();
@@ -279,7 +282,13 @@ async fn one(followed: &Followed, record: Record, mut offsets: Offsets, told: &m
         if are != steps_of || steps.is_none() {
             (steps, steps_of) = (timeline::steps(admin, viewer, &record).await, are);
         }
-        show(followed, &record, steps.as_ref(), told).await?;
+        // A command is there a moment after its task.
+        let is_whole = processes.is_some_and(|processes| processes.command.is_some());
+        let work = Some((record.epoch, ended));
+        if offsets.contains_key(Stream::Stdout.name()) && (work != processes_of || !is_whole) {
+            (processes, processes_of) = (admin.processes(viewer, &record).await, work);
+        }
+        show(followed, &record, steps.as_ref(), processes, told).await?;
         if ended && !gave && !done {
             // A page that has all of it needs nobody to follow.
             done = true;
@@ -349,17 +358,18 @@ async fn show(
     followed: &Followed,
     record: &Record,
     steps: Option<&Ends>,
+    processes: Option<Processes>,
     told: &mut Told,
 ) -> Result<(), Gone> {
     let Followed { admin, viewer, server } = followed;
-    let now = admin.now();
+    let (now, known) = (admin.now(), Known { server, viewer, processes });
     told.piece("title", &frame::titled(&task::title(record), server)).await?;
     told.piece("state", &task::state(record, &admin.why(viewer, record, now))).await?;
     told.piece("questions", &question::section(record, now, None)).await?;
-    told.piece("actions", &task::actions(record)).await?;
+    told.piece("actions", &task::actions(server, record)).await?;
     told.piece("timeline", &timeline::timeline(record, steps, now)).await?;
     told.piece("result", &result::section(record)).await?;
-    told.piece("facts", &task::facts(server, record, now)).await
+    told.piece("facts", &facts::section(&known, record, now)).await
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@
 //! what happens. Whoever looks has to be let in first: see [`Dashboard`].
 
 mod bars;
+mod call_line;
 mod colour;
 mod connect;
 mod door;
+mod facts;
 mod followers;
 mod form;
 mod frame;
@@ -85,13 +87,21 @@ pub struct Snippet {
     pub how: String,
     /// What to paste.
     pub text: String,
+    /// A link by which the host takes it itself; empty if it has none.
+    pub link: String,
 }
 
 impl Snippet {
     /// This text.
     #[must_use]
     pub fn new(host: impl Into<String>, how: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { host: host.into(), how: how.into(), text: text.into() }
+        Self { host: host.into(), how: how.into(), text: text.into(), link: String::new() }
+    }
+
+    /// The same, with a link by which the host takes it itself, unless that is empty.
+    #[must_use]
+    pub fn with_link(self, link: impl Into<String>) -> Self {
+        Self { link: link.into(), ..self }
     }
 }
 

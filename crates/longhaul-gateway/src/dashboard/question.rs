@@ -4,7 +4,7 @@ use http::StatusCode;
 use longhaul::proto::model::{
     ElicitAction, ElicitParams, ElicitResult, Field, FieldKind, FieldValue, Form, TextFormat,
 };
-use longhaul::store::{Question, Record, Time};
+use longhaul::store::{Owner, Question, Record, Time};
 use maud::{Markup, html};
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Number, Value};
@@ -42,10 +42,20 @@ pub(super) fn section(record: &Record, now: Time, filled: Option<&Filled>) -> Ma
                         @if let Some(deadline) = question.deadline { " To be answered " (frame::within(deadline, now)) "." }
                         " The first answer counts, whoever gives it."
                     }
+                    @if found.is_some() { p.hint { (answerers(record)) } }
                 }
             }
         }
     }
+}
+
+/// Who may answer.
+fn answerers(record: &Record) -> String {
+    let owner = match &record.owner {
+        Owner::Principal(principal) => format!("{}, whose task it is,", clean::line(principal.as_str(), 200)),
+        Owner::Anonymous => "Whoever has its id".to_owned(),
+    };
+    format!("{owner} may answer, and so may the operator of the server.")
 }
 
 fn form(

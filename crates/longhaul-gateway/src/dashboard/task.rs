@@ -2,21 +2,22 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use longhaul::store::{Dialect, Outcome, Owner, Record, Rerun, Time};
-use longhaul::tasks::{calling_client, shown_arguments};
+use longhaul::store::Record;
+use longhaul::tasks::shown_arguments;
 use maud::{Markup, html};
 use tokio::sync::mpsc;
 
+use super::call_line::CallLine;
 use super::colour::Painter;
+use super::facts::{self, Known};
 use super::form::encoded;
 use super::frame::{self, Page, Tab};
 use super::question::{self, Filled};
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::{Facts, result, tasks, timeline, tools};
-use crate::admin::{AdminError, Calling, From, PARTS, State, Stretch, Why, state_of, trace_id};
+use crate::admin::{AdminError, Calling, From, PARTS, State, Stretch, Why, state_of};
 use crate::clean;
-use crate::tool::Ended;
 
 /// How many bytes of output a page begins with.
 const OUTPUT: usize = 64 << 10;
@@ -37,6 +38,9 @@ pub(super) async fn show(
     }
     let again = if record.is_terminal() { admin.made_again(look.viewer, &record).await } else { Vec::new() };
     let (steps, now) = (timeline::steps(admin, look.viewer, &record).await, admin.now());
+    let server = look.inner.facts();
+    let processes = admin.processes(look.viewer, &record).await;
+    let known = Known { server: &server, viewer: look.viewer, processes };
     let title = title(&record);
     let outputs: Vec<_> = outputs.into_iter().map(Painted::of).collect();
     let offsets: String =
@@ -45,10 +49,10 @@ pub(super) async fn show(
     let body = html! {
         p.crumbs { a href="/" { "Tasks" } }
         h1 { (clean::line(&record.tool, 128)) }
-        p.identity { "Task " code id="task-id" { (record.id.as_str()) } }
+        p.identity { "Task " code id="task-id" { (record.id.as_str()) } " " (frame::copy("task-id", "Copy the id")) }
         (state(&record, &admin.why(look.viewer, &record, now)))
         (question::section(&record, now, filled))
-        (actions(&record))
+        (actions(&server, &record))
         @for other in &again {
             p.hint { "It was run again as " a href={ "/tasks/" (encoded(other)) } { (other) } }
         }
@@ -56,7 +60,7 @@ pub(super) async fn show(
         @for painted in &outputs { (output(&record, painted)) }
         (result::section(&record))
         (arguments(&record))
-        (facts(&look.inner.facts(), &record, now))
+        (facts::section(&known, &record, now))
     };
     let reloads = !record.is_terminal() && record.questions.is_empty();
     // What was typed and refused stays: a page that follows would show the question anew.
@@ -82,7 +86,7 @@ pub(super) fn state(record: &Record, sentence: &Why) -> Markup {
 }
 
 /// What can be done about it.
-pub(super) fn actions(record: &Record) -> Markup {
+pub(super) fn actions(server: &Facts, record: &Record) -> Markup {
     let place = format!("/tasks/{}", encoded(record.id.as_str()));
     html! {
         div.actions id="actions" {
@@ -101,6 +105,12 @@ pub(super) fn actions(record: &Record) -> Markup {
                 }
             }
             p.hint { "From a terminal: " code { "longhaul tasks " (if record.is_terminal() { "result" } else { "watch" }) " " (record.id.as_str()) } " · " a href={ "/admin/api" (place) } { "As JSON" } }
+            @if let Some(CallLine { text, without }) = CallLine::of(&server.endpoint, record) {
+                p.hint {
+                    "The same call as a command: " code id="call-line" { (text) } " " (frame::copy("call-line", "Copy the command"))
+                    @if !without.is_empty() { " It lacks what is secret: " (clean::line(&without.join(", "), 200)) "." }
+                }
+            }
         }
     }
 }
@@ -165,77 +175,6 @@ fn arguments(record: &Record) -> Markup {
         section aria-labelledby="arguments-title" {
             h2 id="arguments-title" { "Arguments" }
             pre tabindex="0" aria-labelledby="arguments-title" { (result::pretty(shown.as_str())) }
-        }
-    }
-}
-
-/// All else that is known of it.
-pub(super) fn facts(server: &Facts, record: &Record, now: Time) -> Markup {
-    let owner = match &record.owner {
-        Owner::Principal(principal) => clean::line(principal.as_str(), 200),
-        Owner::Anonymous => "nobody in particular: whoever has the id".to_owned(),
-    };
-    let dialect = match record.dialect {
-        Dialect::Held => "held open for its caller",
-        Dialect::D1 => "a drafted task (SEP-1686)",
-        Dialect::D2 => "a task of 2025-11-25",
-        Dialect::D3 => "a task of the tasks extension",
-        _ => "of a later release",
-    };
-    let rerun = match record.rerun {
-        Rerun::Reattach => "it goes on by itself, and is found again",
-        Rerun::Resumable => "it goes on from its last step",
-        Rerun::Restart => "it begins anew",
-        Rerun::Never => "it is lost: it never runs twice",
-        _ => "as a later release says",
-    };
-    let exit = match record.outcome() {
-        Some(Outcome::Error { code, .. }) => Some(format!("error {code}")),
-        outcome => Ended::of(outcome).map(|ended| ended.to_string()),
-    };
-    let command = server.commands.iter().find(|command| *command.name == *record.tool);
-    let line = command.map(|command| command.command().collect::<Vec<_>>().join(" "));
-    let mut facts: Vec<(&str, Markup)> = vec![
-        ("Created", html! { (frame::date(record.created_at)) }),
-        ("Last changed", frame::ago(record.updated_at, now)),
-    ];
-    if let Some(ended) = record.terminal_at {
-        facts.push(("Ended", html! { (frame::date(ended)) }));
-    }
-    if let Some(at) = record.expires_at {
-        facts.push((if record.is_terminal() { "Forgotten" } else { "Ends" }, frame::within(at, now)));
-    }
-    facts.push(("Owner", html! { (owner) }));
-    if let Some(client) = calling_client(record) {
-        facts.push(("Client", html! { (clean::line(&client, 200)) }));
-    }
-    facts.push(("Kind", html! { (dialect) }));
-    facts.push(("If its server dies", html! { (rerun) }));
-    // Not the number that the timeline gives an attempt: this one begins anew whenever the task gets on.
-    facts.push(("Attempts lost in a row", html! { (record.attempt.saturating_sub(1)) }));
-    facts.push(("Epoch", html! { (record.epoch.to_string()) }));
-    if let Some(lease) = record.lease() {
-        facts.push(("Node", html! { (lease.node.to_string()) "; its lease ends " (frame::when_ends(lease.until, now)) " unless it says more" }));
-    }
-    let version = record.version.to_string();
-    facts.push(("Version of the tool", html! { (version) }));
-    if let Some(line) = line {
-        facts.push(("Command", html! { code { (clean::line(&line, 400)) } }));
-    }
-    if let Some(exit) = exit {
-        facts.push(("Ended with", html! { (exit) }));
-    }
-    if let Some(trace) = trace_id(record) {
-        facts.push(("Trace", html! { code { (trace) } }));
-    }
-    if let Some(once) = &record.once {
-        let key = clean::line(once.key.as_str(), 200);
-        facts.push(("Idempotency key", html! { code { (key) } ": the same call under it finds this task" }));
-    }
-    html! {
-        section id="facts" aria-labelledby="facts-title" {
-            h2 id="facts-title" { "Facts" }
-            dl { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } }
         }
     }
 }

@@ -98,7 +98,7 @@ pub(super) async fn show(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, Ad
             input id="q" name="q" type="search" value=(wanted.typed) placeholder="tool:test status:failed since:2h" aria-describedby="filter-help";
             @if let Some(state) = wanted.state { input type="hidden" name="status" value=(state.word()); }
             button type="submit" { "Show" }
-            p.hint id="filter-help" { "Words, or " code { "tool:" } " " code { "status:" } " " code { "owner:" } " " code { "since:" } }
+            p.hint id="filter-help" { "Words, or " code { "tool:" } " " code { "status:" } " " code { "owner:" } " " code { "since:" } " " code { "conversation:" } }
         }
         @if let Some(problem) = &problem { p.problem role="alert" { (problem) } }
         @if let Some(cancelled) = asked.says("cancelled").and_then(|count| count.parse::<usize>().ok()) {

@@ -481,7 +481,11 @@ async fn a_caller_sees_its_own_and_an_operator_everything() {
     let none = text(scene.as_caller(caller("token:ann", "call"), "/admin/api/tasks/none-1").await).await;
     assert_eq!(foreign, none, "somebody else's task cannot be told from one that never was");
     assert_eq!(status("token:ann", "call", "/nodes").await, StatusCode::FORBIDDEN);
-    assert!(!text(scene.as_caller(caller("token:ann", "call"), "/").await).await.contains(id));
+    let list = text(scene.as_caller(caller("token:ann", "call"), "/").await).await;
+    assert!(
+        !list.contains(id) && !list.contains("href=\"/nodes\""),
+        "no link leads to what is refused: {list}"
+    );
 
     // A browser signs in with a token, and is as its token is.
     let sign_in = async |token: &str| {
