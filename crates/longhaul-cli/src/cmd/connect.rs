@@ -4,9 +4,12 @@ use std::collections::HashSet;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use longhaul_gateway::config::{self, Auth, Config, EnvSource, Listen};
 use longhaul_gateway::dashboard::Snippet;
 use longhaul_gateway::shell;
+use reqwest::Url;
 use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
@@ -27,7 +30,7 @@ Examples:
   longhaul connect cursor --user --url https://mcp.example.com/mcp --name ci
   longhaul connect claude-desktop longhaul.toml --stdio")]
 pub(crate) struct Args {
-    /// claude, claude-desktop, vscode, cursor, codex or gemini.
+    /// claude, claude-desktop, vscode, cursor, codex, gemini, zed, opencode, continue, lmstudio, kiro or cline.
     #[arg(value_name = "HOST")]
     host: String,
     /// The configuration of the server.
@@ -66,6 +69,12 @@ fn connect(args: &Args) -> Outcome {
             .next("set HOME to your home")
     })?;
     let (name, entry) = entry(args, host)?;
+    if let Some(variable) = blank(host, &entry) {
+        let title = host.title;
+        note(&format!(
+            "note: {title} replaces nothing in its file: put the token itself in the place of {variable}"
+        ));
+    }
     let wrong = |problem: String| {
         Failure::usage(format!("{}: {problem}", path.display()))
             .next(format!("`longhaul connect {} --print` prints what to put there", host.name))
@@ -73,6 +82,9 @@ fn connect(args: &Args) -> Outcome {
     if args.print {
         print(&clean::text(&change::alone(host, &path, &name, &entry).map_err(wrong)?))?;
         note(&format!("into {}", path.display()));
+        if let Some(link) = link(host, &name, &entry) {
+            note(&format!("or open {link}"));
+        }
         return Ok(Exit::Done);
     }
     let before = if path.exists() { Some(file::text(&path).map_err(wrong)?) } else { None };
@@ -140,9 +152,14 @@ pub(crate) fn snippets(config: &Config, file: &Path, url: &str) -> Vec<Snippet> 
             "claude-desktop" => started(host, file),
             _ => at(host, &url, config.auth.as_ref().and_then(token)),
         };
-        let text = change::alone(host, &path, &config.server.name, &entry.ok()?).ok()?;
+        let (name, entry) = (&config.server.name, entry.ok()?);
+        let text = change::alone(host, &path, name, &entry).ok()?;
         let shown = path.strip_prefix(&here.folder).unwrap_or(&path).display().to_string();
-        Some(Snippet::new(host.title, format!("Into {shown}:"), text))
+        let how = match blank(host, &entry) {
+            Some(variable) => format!("Into {shown}, with the token itself in the place of {variable}:"),
+            None => format!("Into {shown}:"),
+        };
+        Some(Snippet::new(host.title, how, text).with_link(link(host, name, &entry).unwrap_or_default()))
     };
     Host::all().iter().filter_map(snippet).collect()
 }
@@ -164,7 +181,9 @@ fn token(auth: &Auth) -> Option<&str> {
 /// A server at a URL. No entry has a time limit: hosts take it for one of the whole call.
 fn at(host: &Host, url: &str, token: Option<&str>) -> Outcome<Map<String, Value>> {
     let mut entry = match host.name {
-        "claude" | "vscode" => json!({ "type": "http", "url": url }),
+        "claude" | "vscode" | "continue" => json!({ "type": "http", "url": url }),
+        "cline" => json!({ "type": "streamableHttp", "url": url }),
+        "opencode" => json!({ "type": "remote", "url": url, "enabled": true }),
         "gemini" => json!({ "httpUrl": url }),
         "claude-desktop" => {
             return Err(Failure::usage("Claude Desktop's file takes commands only").next(
@@ -176,7 +195,9 @@ fn at(host: &Host, url: &str, token: Option<&str>) -> Outcome<Map<String, Value>
     if let Some(name) = token {
         let bearer = match host.variables {
             Variables::Editor { .. } => format!("Bearer ${{env:{name}}}"),
-            Variables::Shell { .. } | Variables::None => format!("Bearer ${{{name}}}"),
+            Variables::Shell { .. } => format!("Bearer ${{{name}}}"),
+            Variables::Braces => format!("Bearer {{env:{name}}}"),
+            Variables::None => format!("Bearer <{name}>"),
         };
         match host.name {
             "codex" => entry["bearer_token_env_var"] = name.into(),
@@ -190,13 +211,37 @@ fn at(host: &Host, url: &str, token: Option<&str>) -> Outcome<Map<String, Value>
 fn started(host: &Host, file: &Path) -> Outcome<Map<String, Value>> {
     let program = std::env::current_exe().map_err(anyhow::Error::from)?;
     let file = std::path::absolute(file).map_err(anyhow::Error::from)?;
-    let mut entry = json!({
-        "command": program.display().to_string(), "args": ["serve", file.display().to_string(), "--stdio"],
-    });
+    let (program, file) = (program.display().to_string(), file.display().to_string());
+    if host.name == "opencode" {
+        let command = [&program, "serve", &file, "--stdio"];
+        return Ok(object(json!({ "type": "local", "command": command, "enabled": true })));
+    }
+    let mut entry = json!({ "command": program, "args": ["serve", file, "--stdio"] });
     if matches!(host.name, "claude" | "vscode") {
         entry["type"] = "stdio".into();
     }
     Ok(object(entry))
+}
+
+/// What stands for a token that has to be put there by hand, where the host replaces nothing.
+fn blank<'e>(host: &Host, entry: &'e Map<String, Value>) -> Option<&'e str> {
+    let bearer = entry.get("headers")?.get("Authorization")?.as_str()?;
+    bearer.strip_prefix("Bearer ").filter(|_| host.variables == Variables::None)
+}
+
+/// The link by which a host asks its user to take the entry, if it has such links and nothing of the entry is left blank.
+fn link(host: &Host, name: &str, entry: &Map<String, Value>) -> Option<String> {
+    let place = match host.name {
+        "cursor" => "cursor://anysphere.cursor-deeplink/mcp/install",
+        "lmstudio" => "lmstudio://add_mcp",
+        _ => return None,
+    };
+    if blank(host, entry).is_some() {
+        return None;
+    }
+    let config = STANDARD.encode(Value::Object(entry.clone()).to_string());
+    let link = Url::parse_with_params(place, [("name", name), ("config", &config)]);
+    link.ok().map(String::from)
 }
 
 fn object(value: Value) -> Map<String, Value> {

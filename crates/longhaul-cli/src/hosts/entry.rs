@@ -38,14 +38,27 @@ impl Entry {
         self.value.get(member)?.as_str()
     }
 
+    /// The program and its arguments: side by side, or in one list (opencode).
+    fn command(&self) -> Option<Vec<&str>> {
+        let texts = |member: &str| {
+            let list = self.value.get(member).and_then(Value::as_array).into_iter().flatten();
+            list.map(|word| word.as_str().unwrap_or_default())
+        };
+        let words: Vec<&str> = match self.text("command") {
+            Some(program) => std::iter::once(program).chain(texts("args")).collect(),
+            None => texts("command").collect(),
+        };
+        Some(words).filter(|words| !words.is_empty())
+    }
+
     fn url(&self) -> Option<&str> {
         ["url", "httpUrl", "serverUrl"].iter().find_map(|member| self.text(member))
     }
 
     /// Where it is, without what may be secret: no arguments, no query, no user.
     pub(crate) fn place(&self) -> String {
-        let place = match (self.text("command"), self.url()) {
-            (Some(command), _) => format!("{command} …"),
+        let place = match (self.command(), self.url()) {
+            (Some(words), _) => format!("{} …", words[0]),
             (None, Some(url)) => {
                 let bare = url.split(['?', '#']).next().unwrap_or_default();
                 match bare.split_once("://") {
@@ -66,10 +79,8 @@ impl Entry {
 
     /// What is started, whole, before anything in it is replaced: whoever reads it learns what runs, and no secret that stands
     /// elsewhere.
-    fn command_line(&self, command: &str) -> String {
-        let arguments = self.value.get("args").and_then(Value::as_array).into_iter().flatten();
-        let words = std::iter::once(command).chain(arguments.filter_map(Value::as_str));
-        let line = words.map(|word| shell::word(word).into_owned()).collect::<Vec<_>>().join(" ");
+    fn command_line(words: &[&str]) -> String {
+        let line = words.iter().map(|word| shell::word(word).into_owned()).collect::<Vec<_>>().join(" ");
         clean::line(&line, LONGEST)
     }
 
@@ -84,17 +95,21 @@ impl Entry {
         let mut set = |text: &str| self.replaced(text, here, &mut known);
         let texts =
             |member: &str| self.value.get(member).and_then(Value::as_object).cloned().unwrap_or_default();
-        if let Some(command) = self.text("command") {
-            note(&format!("note: {} starts {}", clean::line(&self.target(), 80), self.command_line(command)));
-            let mut words = vec![OsString::from(set(command)?)];
-            for word in self.value.get("args").and_then(Value::as_array).into_iter().flatten() {
-                words.push(set(word.as_str().unwrap_or_default())?.into());
+        if let Some(command) = self.command() {
+            note(&format!(
+                "note: {} starts {}",
+                clean::line(&self.target(), 80),
+                Self::command_line(&command)
+            ));
+            let mut words = Vec::<OsString>::new();
+            for word in command {
+                words.push(set(word)?.into());
             }
             let mut env = match self.text("envFile") {
                 Some(path) => read_env(&set(path)?)?,
                 None => Vec::new(),
             };
-            for (name, value) in texts("env") {
+            for (name, value) in texts("env").into_iter().chain(texts("environment")) {
                 let value = match value {
                     Value::String(text) => set(&text)?,
                     Value::Null => continue,

@@ -56,7 +56,12 @@ pub(super) fn read(host: &'static Host, path: &Path, here: &Here) -> Result<Vec<
     };
     let none = Map::new();
     let servers = |of: &Value| -> Vec<Entry> {
-        of.get(host.member).and_then(Value::as_object).unwrap_or(&none).iter().filter_map(entry).collect()
+        let servers = of.get(host.member).and_then(Value::as_object).unwrap_or(&none);
+        // opencode 2 has them one level below; what stands beside that, as in 1, it reads all the same.
+        let below = servers.get("servers").and_then(Value::as_object).filter(|_| host.name == "opencode");
+        let beside = servers.iter().filter(|(name, _)| below.is_none_or(|_| *name != "servers"));
+        let known = |(name, _): &(&String, &Value)| below.is_none_or(|below| !below.contains_key(*name));
+        below.into_iter().flatten().chain(beside.filter(known)).filter_map(entry).collect()
     };
     // Claude Code keeps in its user's file what is this user's in one project.
     let project = here.folder.ancestors().find_map(|folder| whole.get("projects")?.get(folder.to_str()?));

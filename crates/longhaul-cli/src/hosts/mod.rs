@@ -38,6 +38,8 @@ enum Home {
     At(&'static str),
     /// From the folder of configurations on: on Linux `~/.config`.
     Configuration(&'static str),
+    /// The same, but `~/.config` on macOS, too.
+    Xdg(&'static str),
 }
 
 /// What is replaced in what a file says.
@@ -49,10 +51,12 @@ pub(crate) enum Variables {
     Shell { bare: bool },
     /// `${env:NAME}`, `${workspaceFolder}` and their kin; `inputs` also `${input:ID}`.
     Editor { inputs: bool },
+    /// `{env:NAME}`.
+    Braces,
 }
 
 /// Those that are known, as their makers document them.
-static ALL: [Host; 6] = [
+static ALL: [Host; 12] = [
     Host {
         name: "claude",
         aliases: &["claude-code"],
@@ -106,6 +110,61 @@ static ALL: [Host; 6] = [
         user: Home::At(".gemini/settings.json"),
         member: "mcpServers",
         variables: Variables::Shell { bare: true },
+    },
+    Host {
+        name: "zed",
+        aliases: &[],
+        title: "Zed",
+        project: Some(".zed/settings.json"),
+        user: Home::Xdg("zed/settings.json"),
+        member: "context_servers",
+        variables: Variables::None,
+    },
+    Host {
+        name: "opencode",
+        aliases: &[],
+        title: "opencode",
+        project: Some("opencode.json"),
+        user: Home::Xdg("opencode/opencode.json"),
+        member: "mcp",
+        variables: Variables::Braces,
+    },
+    Host {
+        name: "continue",
+        aliases: &[],
+        title: "Continue",
+        // It reads every file of that folder.
+        project: Some(".continue/mcpServers/mcp.json"),
+        user: Home::At(".continue/mcpServers/mcp.json"),
+        member: "mcpServers",
+        variables: Variables::None,
+    },
+    Host {
+        name: "lmstudio",
+        aliases: &["lm-studio"],
+        title: "LM Studio",
+        project: None,
+        user: Home::At(".lmstudio/mcp.json"),
+        member: "mcpServers",
+        variables: Variables::None,
+    },
+    Host {
+        name: "kiro",
+        aliases: &[],
+        title: "Kiro",
+        project: Some(".kiro/settings/mcp.json"),
+        user: Home::At(".kiro/settings/mcp.json"),
+        member: "mcpServers",
+        variables: Variables::Shell { bare: false },
+    },
+    Host {
+        name: "cline",
+        aliases: &[],
+        title: "Cline",
+        project: None,
+        user: Home::At(".cline/data/settings/cline_mcp_settings.json"),
+        member: "mcpServers",
+        variables: Variables::None,
     },
 ];
 
@@ -166,7 +225,8 @@ impl Host {
     pub(crate) fn user_file(&self, here: &Here) -> Option<PathBuf> {
         Some(match self.user {
             Home::At(file) => here.home.as_ref()?.join(file),
-            Home::Configuration(file) => here.configuration.as_ref()?.join(file),
+            Home::Xdg(file) if cfg!(target_os = "macos") => here.home.as_ref()?.join(".config").join(file),
+            Home::Configuration(file) | Home::Xdg(file) => here.configuration.as_ref()?.join(file),
         })
     }
 

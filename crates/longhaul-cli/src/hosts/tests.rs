@@ -119,6 +119,14 @@ fn what_stands_for_something_else_is_replaced_and_no_secret_is_shown() {
     let x = at("claude:x");
     assert!(x.contains("http://127.0.0.1:2/mcp") && !x.contains("s3cret"), "{x}");
     assert!(at("claude:y").contains("`LONGHAUL_NO_SUCH` is not known here"));
+    write(
+        &project.join("opencode.json"),
+        r#"{"mcp":{"run":{"type":"local","command":["{env:LONGHAUL_NO_SUCH}run","$5"],"environment":{"N":"{env:LONGHAUL_NO_SUCH}"}},
+        "far":{"type":"remote","url":"https://h/mcp","headers":{"Authorization":"Bearer {env:LONGHAUL_NO_SUCH"}}}}"#,
+    );
+    let (run, far) = (at("opencode:run"), at("opencode:far"));
+    assert!(run.contains("\"run\", \"$5\"") && run.contains("\"N\""), "what is not there is nothing: {run}");
+    assert!(far.contains("https://h/mcp"), "{far}");
     let (entries, _) = Host::named("vscode").unwrap().servers(&here);
     let shown: Vec<String> = entries.iter().map(Entry::place).collect();
     assert!(shown.contains(&"https://h/mcp".to_owned()), "{shown:?}");

@@ -11,8 +11,10 @@ pub(super) fn replace(
     variables: Variables,
     find: &mut dyn FnMut(&str) -> Outcome<Option<String>>,
 ) -> Outcome<String> {
-    if variables == Variables::None {
-        return Ok(text.to_owned());
+    match variables {
+        Variables::None => return Ok(text.to_owned()),
+        Variables::Braces => return braced(text, find),
+        Variables::Shell { .. } | Variables::Editor { .. } => {}
     }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -47,6 +49,21 @@ pub(super) fn replace(
             }
         }
         rest = &rest[length..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// The same where variables stand as `{env:NAME}`.
+fn braced(text: &str, find: &mut dyn FnMut(&str) -> Outcome<Option<String>>) -> Outcome<String> {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, inner)) = rest.split_once("{env:")
+        && let Some((name, after)) = inner.split_once('}')
+    {
+        out.push_str(before);
+        // One that is not there is nothing to that host.
+        out.push_str(&find(&format!("env:{name}"))?.unwrap_or_default());
+        rest = after;
     }
     out.push_str(rest);
     Ok(out)

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answers::Person;
 use super::{Server, folder, longhaul};
@@ -95,6 +95,100 @@ fn a_host_is_told_of_a_server_when_its_user_agrees() {
         let (code, _, err) = at(words);
         assert!(code == 2 && err.contains(said), "{words:?}: {err}");
     }
+}
+
+#[test]
+fn each_host_is_told_in_its_own_form() {
+    let folder = folder();
+    let at = |words: &[&str]| run(folder.path(), words);
+    let url = "https://h.example/mcp";
+    let token = "[auth]\nresource = \"https://h.example/mcp\"\n[auth.tokens.ann]\nfrom = \"env:CI_TOKEN\"\n";
+    let tool = "[tools.t]\ndescription = \"T\"\ncommand = [\"true\"]\n";
+    std::fs::write(folder.path().join("guarded.toml"), format!("[server]\nname = \"ci\"\n{token}{tool}"))
+        .unwrap();
+    for (host, user, file, member, entry, bearer) in [
+        ("zed", true, "home/.config/zed/settings.json", "context_servers", json!({}), "Bearer <CI_TOKEN>"),
+        ("zed", false, ".zed/settings.json", "context_servers", json!({}), "Bearer <CI_TOKEN>"),
+        (
+            "opencode",
+            false,
+            "opencode.json",
+            "mcp",
+            json!({ "type": "remote", "enabled": true }),
+            "Bearer {env:CI_TOKEN}",
+        ),
+        (
+            "continue",
+            false,
+            ".continue/mcpServers/mcp.json",
+            "mcpServers",
+            json!({ "type": "http" }),
+            "Bearer <CI_TOKEN>",
+        ),
+        ("lmstudio", false, "home/.lmstudio/mcp.json", "mcpServers", json!({}), "Bearer <CI_TOKEN>"),
+        ("kiro", false, ".kiro/settings/mcp.json", "mcpServers", json!({}), "Bearer ${CI_TOKEN}"),
+        (
+            "cline",
+            false,
+            "home/.cline/data/settings/cline_mcp_settings.json",
+            "mcpServers",
+            json!({ "type": "streamableHttp" }),
+            "Bearer <CI_TOKEN>",
+        ),
+    ] {
+        let user: &[&str] = if user { &["--user"] } else { &[] };
+        let mut expected = entry.clone();
+        expected["url"] = url.into();
+        let (code, _, err) = at(&[&["connect", host, "--yes", "--url", url, "--name", "ci"], user].concat());
+        assert_eq!(code, 0, "{host}: {err}");
+        let path = folder.path().join(file);
+        let written =
+            |path: &Path| serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!(written(&path)[member]["ci"], expected, "{host}");
+
+        let (code, _, err) = at(&[&["connect", host, "guarded.toml", "--yes"], user].concat());
+        let is_blank = bearer.contains('<');
+        assert!(
+            code == 0 && err.contains("put the token itself in the place of <CI_TOKEN>") == is_blank,
+            "{host}: {err}"
+        );
+        expected["headers"] = json!({ "Authorization": bearer });
+        assert_eq!(written(&path)[member]["ci"], expected, "{host}");
+
+        // What it wrote is read back: the program started, too.
+        assert_eq!(at(&[&["connect", host, "--stdio", "--yes"], user].concat()).0, 0);
+        let (code, out, err) = at(&["call", &format!("{host}:bench"), "say", "word=bye"]);
+        assert_eq!((code, out.as_str()), (0, "bye\n"), "{host}: {err}");
+    }
+    // Files of opencode 2 have them one level below.
+    let text = r#"{ "mcp": { "servers": { "new": { "type": "remote", "url": "https://new.example/mcp" } }, "old": { "type": "local", "command": ["npx"] } } }"#;
+    std::fs::write(folder.path().join("opencode.json"), text).unwrap();
+    let (_, out, _) = at(&["targets", "opencode", "--json"]);
+    let targets: Value = serde_json::from_str(&out).unwrap();
+    let places: Vec<String> = targets["targets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|target| format!("{} {}", target["target"].as_str().unwrap(), target["place"].as_str().unwrap()))
+        .collect();
+    assert_eq!(places, ["opencode:new https://new.example/mcp", "opencode:old npx …"]);
+}
+
+#[test]
+fn a_host_with_links_has_one() {
+    let folder = folder();
+    let link = |host: &str, name: &str| {
+        let (code, _, err) =
+            run(folder.path(), &["connect", host, "--print", "--url", "https://h/mcp", "--name", name]);
+        assert_eq!(code, 0, "{err}");
+        err.lines().find_map(|line| line.strip_prefix("or open ")).map(str::to_owned)
+    };
+    // {"url":"https://h/mcp"}
+    let config = "eyJ1cmwiOiJodHRwczovL2gvbWNwIn0%3D";
+    let cursor = format!("cursor://anysphere.cursor-deeplink/mcp/install?name=ci&config={config}");
+    assert_eq!(link("cursor", "ci"), Some(cursor));
+    assert_eq!(link("lmstudio", "a&b"), Some(format!("lmstudio://add_mcp?name=a%26b&config={config}")));
+    assert_eq!(link("claude", "ci"), None);
 }
 
 /// What was found of each check, by its name; of several under one name the first.
