@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Where others reach it. Default: `resource` of `[auth]`.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Where others get it to run it themselves: npm, pypi, oci, nuget or mcpb, `:`, and what it is called there. It is to
+    /// Where others get it to run it themselves: npm, pypi, cargo, oci, nuget or mcpb, `:`, and what it is called there. It is to
     /// serve over its standard input and output.
     #[arg(long, value_name = "KIND:NAME")]
     package: Vec<String>,
@@ -80,7 +80,7 @@ fn server_json(args: &Args, config: &Config) -> Outcome<Value> {
         put("remotes", json!([remote]));
     }
     let packages: Vec<Value> =
-        args.package.iter().map(|text| package(text, config)).collect::<Outcome<_>>()?;
+        args.package.iter().map(|text| package(text, args, config)).collect::<Outcome<_>>()?;
     if !packages.is_empty() {
         put("packages", packages.into());
     }
@@ -167,7 +167,7 @@ fn remote(args: &Args, config: &Config) -> Outcome<Option<Value>> {
     Ok(Some(remote))
 }
 
-fn package(text: &str, config: &Config) -> Outcome<Value> {
+fn package(text: &str, args: &Args, config: &Config) -> Outcome<Value> {
     let Some((kind, name)) =
         text.split_once(':').filter(|(kind, name)| KINDS.contains(kind) && !name.is_empty())
     else {
@@ -184,6 +184,12 @@ fn package(text: &str, config: &Config) -> Outcome<Value> {
         .map(|name| json!({ "name": name, "isRequired": true, "isSecret": true }))
         .collect();
     let mut package = json!({ "registryType": kind, "identifier": name, "transport": { "type": "stdio" } });
+    if kind == "cargo" {
+        let server = self::name(args, config)?;
+        note(&format!(
+            "note: a registry looks for `mcp-name: {server}` in what the README of the crate shows; comments do not count"
+        ));
+    }
     if !["oci", "mcpb"].contains(&kind) {
         package["version"] = config.server.version.as_str().into();
     }
@@ -200,4 +206,4 @@ const SCHEMA: &str = "https://static.modelcontextprotocol.io/schemas/2025-12-11/
 const LONGEST: usize = 100;
 
 /// Where packages are.
-const KINDS: [&str; 5] = ["npm", "pypi", "oci", "nuget", "mcpb"];
+const KINDS: [&str; 6] = ["npm", "pypi", "cargo", "oci", "nuget", "mcpb"];

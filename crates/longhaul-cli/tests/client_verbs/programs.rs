@@ -83,6 +83,10 @@ fn a_registry_is_told_of_a_configuration_in_its_own_form() {
         told(&[&words[..], &["--package", "oci:ghcr.io/ann/ci:1.2.0", "--package", "npm:@ann/ci"]].concat());
     assert_eq!(json["packages"][0]["identifier"], "ghcr.io/ann/ci:1.2.0");
     assert_eq!(json["packages"][1]["environmentVariables"][0]["name"], "CI_TOKEN");
+    let json = told(&[&words[..], &["--package", "cargo:ann-ci"]].concat());
+    let package = &json["packages"][0];
+    assert_eq!((&package["registryType"], &package["identifier"]), (&"cargo".into(), &"ann-ci".into()));
+    assert!(package["version"].is_string() && package["transport"]["type"] == "stdio", "{json}");
     for (words, said) in [
         (&[][..], "`ci` is no name in a registry"),
         (&["--name", "io.github.ann/ci"], "no description"),
