@@ -38,6 +38,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use exit::Exit;
 use failure::Failure;
+use term::{clean, note};
 
 /// A server makes and frees small things at every call.
 #[global_allocator]
@@ -107,7 +108,13 @@ fn main() -> std::process::ExitCode {
             if wants_json() {
                 return Failure::from(error).report(true).into();
             }
-            let _ = error.print();
+            let words = error.render().to_string();
+            if clean::text(&words) == words {
+                let _ = error.print();
+            } else {
+                // It says again what was typed, or was the name of a file.
+                note(clean::text(&words).trim_end());
+            }
             return Exit::Usage.into();
         }
     };

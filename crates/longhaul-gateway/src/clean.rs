@@ -38,6 +38,14 @@ pub fn line(long: &str, limit: usize) -> String {
     line
 }
 
+/// Text with the colours of whoever has laid it out, and no other sequences of its own: what harms by itself is shown as `�`.
+pub fn coloured(text: &str) -> String {
+    let is_laid_out = |c: char| matches!(c, '\n' | '\t' | '\u{1b}');
+    text.chars()
+        .map(|c| if is_harmful(c) && !is_laid_out(c) { char::REPLACEMENT_CHARACTER } else { c })
+        .collect()
+}
+
 /// JSON that means the same and shows nothing harmful: such characters, which stand in strings only, are
 /// escaped.
 pub fn json(json: &str) -> String {
@@ -170,6 +178,12 @@ mod tests {
         assert_eq!(line("abcdef", 4), "abc…");
         assert_eq!(line("abcd", 4), "abcd");
         assert_eq!(line(&"x".repeat(10_000_000), 3), "xx…");
+    }
+
+    #[test]
+    fn colours_stay_and_what_harms_by_itself_does_not() {
+        assert_eq!(coloured("\u{1b}[31ma\u{1b}[0m\n\tb"), "\u{1b}[31ma\u{1b}[0m\n\tb");
+        assert_eq!(coloured("a\u{9b}2J\u{202e}\u{7}"), "a�2J��");
     }
 
     #[test]

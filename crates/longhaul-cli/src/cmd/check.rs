@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use longhaul_gateway::config::{self, Colour};
 
 use crate::exit::Exit;
+use crate::term::clean;
 
 /// Show every mistake in a configuration.
 #[derive(clap::Args, Debug)]
@@ -28,7 +29,8 @@ pub(crate) fn run(args: &Args) -> Exit {
                 1 => ", 1 server with its own".to_owned(),
                 count => format!(", {count} servers with their own"),
             };
-            let _ = writeln!(out, "{}: {count} {tools}{servers}, no mistakes", args.file.display());
+            let file = clean::line(&args.file.display().to_string(), 400);
+            let _ = writeln!(out, "{file}: {count} {tools}{servers}, no mistakes");
             Exit::Done
         }
         Err(mistakes) => {

@@ -41,6 +41,12 @@ pub(crate) fn width() -> Option<usize> {
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
+/// The same of the one that standard error goes to.
+fn watched_width() -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col)
+}
+
 /// Whether standard output goes to a terminal.
 pub(crate) fn is_terminal() -> bool {
     std::io::stdout().is_terminal()

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longhaul::proto::model::{Progress, TaskStatus};
 use serde_json::{Value, json};
 
-use super::{clean, is_watched, note, write};
+use super::{clean, is_watched, note, watched_width, write};
 
 /// In what manner a verb speaks while it works.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -67,6 +67,10 @@ const WORDS: usize = 60;
 
 /// How long a name before a bar may be: the beginning of an id will do to come back on a store.
 const PREFIX: usize = 20;
+
+/// On a terminal of fewer columns there is no room for a bar, what is said, and so much of a name.
+const NARROW: u16 = 64;
+const NARROW_PREFIX: usize = 12;
 
 impl Show {
     /// Shows what is called `name` for now.
@@ -190,12 +194,13 @@ impl Show {
             Some(_) if state.paused.is_some() => {}
             Some(bar) => {
                 let total = state.progress.as_ref().and_then(|progress| progress.total);
-                bar.set_style(style(total.is_some()));
+                let is_narrow = watched_width().is_some_and(|width| width < NARROW);
+                bar.set_style(if is_narrow { narrow_style() } else { style(total.is_some()) });
                 if let (Some(total), Some(progress)) = (total, &state.progress) {
                     bar.set_length(STEPS);
                     bar.set_position(portion(progress.value, total));
                 }
-                bar.set_prefix(clean::line(&state.name, PREFIX));
+                bar.set_prefix(clean::line(&state.name, if is_narrow { NARROW_PREFIX } else { PREFIX }));
                 bar.set_message(words);
             }
             None if self.manner == Manner::Words && state.is_under_way() => state.speak(&words),
@@ -241,11 +246,19 @@ const LINE: usize = 400;
 const STEPS: u64 = 1000;
 
 fn style(has_total: bool) -> ProgressStyle {
-    let template = if has_total {
+    styled(if has_total {
         "{prefix}  ▕{bar:22}▏ {elapsed}  {wide_msg}"
     } else {
         "{prefix}  {spinner} {elapsed}  {wide_msg}"
-    };
+    })
+}
+
+/// What is said begins with how far it is.
+fn narrow_style() -> ProgressStyle {
+    styled("{prefix} {spinner} {wide_msg}")
+}
+
+fn styled(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template);
     style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("█▓░")
 }

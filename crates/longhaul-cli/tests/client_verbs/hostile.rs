@@ -38,7 +38,7 @@ async fn refuse(_: Cx, _: Nothing) -> Result<String, ToolError> {
 }
 
 /// The server, for as long as the runtime is there.
-fn start(folder: &Path) -> (tokio::runtime::Runtime, String) {
+pub(super) fn start(folder: &Path) -> (tokio::runtime::Runtime, String) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let store = Sqlite::open(folder.join("longhaul.db")).unwrap();
     let url = runtime.block_on(async {

@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -72,12 +73,27 @@ fn harmless(
 ) -> (ExitStatus, String) {
     let mut command = longhaul(folder, words);
     command.env("NO_COLOR", no_color);
-    let (status, shown) = at_terminal_until(width, command, until);
-    for harm in ["\u{1b}]", "\u{1b}[2J", "\u{202e}", "\u{7}"] {
+    let (status, shown) = at_terminal_until(width, command, until, false);
+    does_no_harm(words, no_color, &shown);
+    (status, shown)
+}
+
+/// What a person is shown at such a terminal until they leave, once it says `until`.
+fn harmless_to_a_person(folder: &Path, terminal: (u16, &str), words: &[&str], until: &str) -> String {
+    let (width, no_color) = terminal;
+    let mut command = longhaul(folder, words);
+    command.env("NO_COLOR", no_color);
+    let (_, shown) = at_terminal_until(width, command, Some(until), true);
+    does_no_harm(words, no_color, &shown);
+    assert!(shown.contains(until), "{words:?}: {shown:?}");
+    shown
+}
+
+fn does_no_harm(words: &[&str], no_color: &str, shown: &str) {
+    for harm in ["\u{1b}]", "\u{1b}[2J", "\u{9b}", "\u{202e}", "\u{7}"] {
         assert!(!shown.contains(harm), "{words:?}: {shown:?}");
     }
-    assert!(no_color.is_empty() || !has_colour(&shown), "{words:?}: {shown:?}");
-    (status, shown)
+    assert!(no_color.is_empty() || !has_colour(shown), "{words:?}: {shown:?}");
 }
 
 /// Whether it has a word of colour or weight to the terminal.
@@ -183,21 +199,121 @@ fn a_call_fits_the_terminal_and_nothing_of_what_is_said_reaches_it_raw() {
     }
 }
 
-/// What a command shows at a terminal that is so wide.
-fn at_terminal(width: u16, command: Command) -> (ExitStatus, String) {
-    at_terminal_until(width, command, None)
+/// The task that a failed call has left.
+fn left(err: &str) -> String {
+    let id = err.lines().find_map(|line| line.strip_prefix("error: task ")?.split(' ').next());
+    id.unwrap_or_else(|| panic!("{err}")).to_owned()
 }
 
-/// The same of one that is asked to end once it has said something.
-fn at_terminal_until(width: u16, mut command: Command, mut until: Option<&str>) -> (ExitStatus, String) {
+#[test]
+fn a_task_that_is_watched_fits_the_terminal_and_is_harmless() {
+    let folder = hostile_folder();
+    let server = Server::start(folder.path());
+    let (code, _, err) = run(folder.path(), &["call", "--wait", "1s", &server.url, "wide"]);
+    assert_eq!(code, 7, "{err}");
+    let wide = left(&err);
+    for terminal in TERMINALS {
+        let width = usize::from(terminal.0);
+        let (_, shown) = harmless(folder.path(), terminal, &["tasks", "watch", &wide], Some("長"));
+        let frames: Vec<String> = shown.split(['\r', '\n']).map(without_controls).collect();
+        let drawn = || frames.iter().map(|frame| frame.trim_end()).filter(|frame| frame.starts_with("wide-"));
+        assert!(drawn().any(|frame| frame.contains('長')), "{frames:#?}");
+        assert!(drawn().all(|frame| frame.width() <= width), "{width}: {frames:#?}");
+
+        let (code, _, err) = run(folder.path(), &["call", "--wait", "100ms", &server.url, "hostile"]);
+        assert_eq!(code, 7, "{err}");
+        let (status, shown) = harmless(folder.path(), terminal, &["tasks", "watch", &left(&err)], None);
+        assert!(status.success() && shown.contains("said all"), "{shown:?}");
+    }
+    std::fs::write(folder.path().join("go"), "").unwrap();
+}
+
+#[test]
+fn what_a_task_asks_is_harmless_to_whoever_answers_it_at_every_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_runtime, url) = super::hostile::start(folder.path());
+    let (code, _, err) = run(folder.path(), &["call", &url, "ask"]);
+    assert_eq!(code, 6, "{err}");
+    let line = err.lines().find_map(|line| line.strip_prefix("error: ")).unwrap();
+    let id = line.split_once(' ').unwrap().0;
+    for terminal in TERMINALS {
+        for (verb, code) in [("watch", 6), ("answer", 6)] {
+            let (status, shown) = harmless(folder.path(), terminal, &["tasks", verb, id], None);
+            assert!(status.code() == Some(code) && shown.contains("Asked"), "{verb}: {status} {shown:?}");
+            let shown = harmless_to_a_person(folder.path(), terminal, &["tasks", verb, id], "Field");
+            assert!(shown.contains("Asked"), "{verb}: {shown:?}");
+        }
+        let wrong = ["tasks", "answer", id, "how=\u{202e}\u{1b}]0;owned\u{7}many"];
+        let (status, shown) = harmless(folder.path(), terminal, &wrong, None);
+        assert!(status.code() == Some(2) && shown.contains("how"), "{status} {shown:?}");
+    }
+}
+
+#[test]
+fn mistakes_are_harmless_at_every_terminal() {
+    let folder = hostile_folder();
+    let server = Server::start(folder.path());
+    let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    // TOML lets the first stand as it is, and not the second.
+    file(
+        "evil.toml",
+        "[tools.test]\ndescription = \"x\" # \u{9b}2J\u{202e}\ncommand = \"run \u{9b}2J\u{202e}it\"\n\"\u{9b}2J\" = 1\n",
+    );
+    file("raw.toml", "# \u{1b}]0;owned\u{7}\u{1b}[2J\n[tools\n");
+    let owned = "no\u{9b}2J\u{1b}]0;owned\u{7}.toml";
+    file(&owned.replace("no", "good"), HOSTILE);
+    for terminal in TERMINALS {
+        for (words, code, said) in [
+            (
+                &["call", &server.url, "hostile", "wrod\u{202e}\u{1b}]0;owned\u{7}=x"][..],
+                2,
+                "has no argument",
+            ),
+            (&["call", &server.url, "hostile", "\u{9b}2Jword"], 2, "is no argument"),
+            (&["call", &server.url, "\u{9b}2Jhostile"], 5, "hostile"),
+            (&["check", "evil.toml"], 2, "evil.toml"),
+            (&["check", "raw.toml"], 2, "raw.toml"),
+            (&["check", owned], 2, "cannot read the configuration"),
+            (&["check", &owned.replace("no", "good")], 0, "no mistakes"),
+            (&["check", "longhaul.toml", owned], 2, "unexpected argument"),
+        ] {
+            let (status, shown) = harmless(folder.path(), terminal, words, None);
+            assert!(status.code() == Some(code) && shown.contains(said), "{words:?}: {status} {shown:?}");
+        }
+    }
+}
+
+/// What a command shows at a terminal that is so wide.
+fn at_terminal(width: u16, command: Command) -> (ExitStatus, String) {
+    at_terminal_until(width, command, None, false)
+}
+
+/// The same of one that is asked to end once it has said something, and may have a person at its keyboard.
+fn at_terminal_until(
+    width: u16,
+    mut command: Command,
+    mut until: Option<&str>,
+    has_person: bool,
+) -> (ExitStatus, String) {
     let (master, terminal) = open_terminal();
     let mut size = rustix::termios::tcgetwinsize(&terminal).unwrap();
     (size.ws_col, size.ws_row) = (width, 24);
     rustix::termios::tcsetwinsize(&terminal, size).unwrap();
     let out = terminal.try_clone().unwrap();
+    if has_person {
+        command.stdin(terminal.try_clone().unwrap());
+    }
     let mut running = command.env("TERM", "xterm").stdout(out).stderr(terminal).spawn().unwrap();
     // It has the other end of the terminal, too.
     drop(command);
+    // One that never says it ends all the same.
+    let (done, over) = mpsc::channel::<()>();
+    let pid = Pid::from_child(&running);
+    std::thread::spawn(move || {
+        if over.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    });
     let (mut master, mut bytes, mut shown) = (std::fs::File::from(master), [0; 4096], Vec::new());
     while let Ok(read @ 1..) = master.read(&mut bytes) {
         shown.extend_from_slice(&bytes[..read]);
@@ -206,7 +322,9 @@ fn at_terminal_until(width: u16, mut command: Command, mut until: Option<&str>) 
             kill_process(Pid::from_child(&running), Signal::TERM).unwrap();
         }
     }
-    (running.wait().unwrap(), String::from_utf8_lossy(&shown).into_owned())
+    let status = running.wait().unwrap();
+    drop(done);
+    (status, String::from_utf8_lossy(&shown).into_owned())
 }
 
 /// What is seen of it.

@@ -4,6 +4,8 @@ use std::{error, fmt, ops::Range};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Patch, Renderer, Snippet, normalize_untrusted_str};
 
+use crate::clean;
+
 /// Whether a mistake keeps the configuration from being used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -244,7 +246,8 @@ impl Diagnostics {
             text.push_str(&renderer.render(&[Group::with_title(Level::NOTE.primary_title(title))]));
             text.push('\n');
         }
-        text
+        // The renderer shows what moves a terminal's cursor as signs, but for what is one character of its own.
+        clean::coloured(&text)
     }
 }
 
