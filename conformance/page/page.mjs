@@ -3,14 +3,14 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
+import { mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 
 import { foreign, free, proxy } from "./between.mjs";
+import { CONFIG } from "./configuration.mjs";
+import { fits, inspected, looks, ZOOMED } from "./looking.mjs";
 import { launched, started } from "./started.mjs";
 
 const [program, browserProgram, pictures] = process.argv.slice(2);
@@ -18,57 +18,6 @@ if (browserProgram === undefined) {
   console.error("usage: node page.mjs PROGRAM CHROMIUM [FOLDER]");
   process.exit(2);
 }
-
-const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const RULES = { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] };
-
-/** Writes what would do harm if anything of it were believed, and then a line each few milliseconds. */
-const HOSTILE = `<script>document.title='owned'</script><img src=x onerror="document.title='owned'">`;
-const CONFIG = `
-[server]
-name = "ci <b>1</b>"
-
-[tools.count]
-description = "Counts, a line each, to \`to\`"
-command = ["sh", "-c", "i=0; while [ $i -lt $1 ]; do i=$((i+1)); echo line $i; sleep 0.01; done", "count", "{to}"]
-input.to = { type = "integer", description = "How far", default = 400 }
-task = "always"
-
-[tools.hostile]
-description = "Says what nobody should believe ${HOSTILE.replaceAll('"', '\\"')}"
-command = ["printf", '%b', '${HOSTILE.replaceAll("'", "`")}\\0033]52;c;aGk=\\0007\\0033[2J \\0342\\0200\\0256evil\\n']
-task = "always"
-
-[tools.colours]
-description = "Tests, and says so in colour"
-command = ["printf", '%b', '\\0033[32mok\\0033[0m one\\n\\0033[1;31mFAILED\\0033[0m two\\n\\0033[36mok\\0033[0m th\\0033[35mr\\0033[34me\\0033[33me\\n\\0033[90mfaint\\n']
-task = "always"
-
-[tools.flood]
-description = "Writes more than a page holds, once it is followed"
-command = ["sh", "-c", "while [ ! -e flood ]; do sleep 0.05; done; seq 1 400000"]
-task = "always"
-
-[tools.long]
-description = "Writes one line without end"
-command = ["sh", "-c", 'while [ ! -e flood ]; do sleep 0.05; done; head -c 10000000 /dev/zero | tr "\\0" x; echo; echo behind it']
-task = "always"
-
-[tools.fail]
-description = "Fails"
-command = ["sh", "-c", "echo it did not work >&2; exit 3"]
-task = "always"
-
-[tools.wait]
-description = "Waits until it is cancelled"
-command = ["sleep", "600"]
-task = "always"
-
-[servers.asking]
-command = [${JSON.stringify(process.execPath)}, ${JSON.stringify(fileURLToPath(new URL("asking.mjs", import.meta.url)))}, "build"]
-task = "always"
-tools.build.rerun = "restart"
-`;
 
 const folder = await mkdtemp(join(tmpdir(), "longhaul-page-"));
 await writeFile(join(folder, "longhaul.toml"), CONFIG);
@@ -84,6 +33,8 @@ const problems = [];
 /** The task that has written in colour, one that was gone on with by another server, one with steps, one that was answered and one that was
  * run again. */
 let coloured, wentOn, stepped, answeredIn, ranAgain;
+/** All pages that there are, by their names. */
+let views;
 const context = await signedIn({ viewport: { width: 1280, height: 900 } });
 const state = await context.storageState();
 
@@ -102,12 +53,16 @@ const checks = [
   ["rows change in place, keep the focus, and new ones wait for their reader", rows],
   ["what has changed is said once, and times are dates that go on by themselves", said],
   ["nothing moves for who wants that, and colours that are forced leave every state to be told", still],
+  ["a command says which processes it has, and its task is found by its conversation", facts],
+  ["an id is copied, and a call as a command that makes it again", copies],
+  ["a token signs in who has it, and a wrong one is told so", signing],
   ["a question is answered in the page, with the keyboard alone, and what does not fit is said and kept", answers],
   ["what was typed and marked stays when another question is answered elsewhere", typed],
   ["a step is shown while it runs, and where it was recorded after a SIGKILL of the server", steps],
   ["a task is cancelled, run again and answered without scripts", withoutScripts],
   ["all that was filtered for is cancelled at once", cancelAll],
   ["every page is accessible, light and dark, wide and narrow", accessible],
+  ["at twice its size nothing of a page is beside the window", zoomed],
   ["nothing was refused by the policy, and no script failed", quiet],
 ];
 console.log(`1..${checks.length}`);
@@ -520,6 +475,95 @@ async function still() {
   await other.close();
 }
 
+async function facts() {
+  const page = await watched(context);
+  await call(page, "wait");
+  const fact = (name) => page.locator("#facts div", { has: page.locator("dt", { hasText: name }) }).locator("dd");
+  await fact("Processes").filter({ hasText: "command" }).waitFor();
+  const [, supervisor, command] = /supervisor (\d+).*command (\d+)/.exec(await fact("Processes").textContent());
+  const line = await readFile(`/proc/${command}/cmdline`, "utf8");
+  assert.deepEqual(line.split("\0"), ["sleep", "600", ""]);
+  assert.match(await readFile(`/proc/${command}/stat`, "utf8"), new RegExp(`\\) . ${supervisor} ${command} ${supervisor} `), "its parent, its group and its session");
+  assert.equal(await fact("Folder").textContent(), await realpath(folder));
+  await cancel(page);
+  await fact("Processes").waitFor({ state: "detached" });
+
+  // As VS Code calls.
+  const meta = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": { name: "vscode", version: "1" },
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "vscode.conversationId": "talk-1",
+  };
+  const params = { name: "count", arguments: { to: 1 }, _meta: meta };
+  const headers = { accept: "application/json, text/event-stream", "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "count" };
+  const called = await page.request.post(`${root}/mcp`, { headers, data: { jsonrpc: "2.0", id: 1, method: "tools/call", params } });
+  assert.equal(called.status(), 200, await called.text());
+  await page.goto(`${root}/?q=conversation:talk-1`);
+  assert.equal(await page.locator("tbody tr").count(), 1);
+  await page.locator("tbody tr").getByRole("link").click();
+  await page.getByRole("link", { name: "all of its tasks" }).click();
+  assert.equal(new URL(page.url()).search, "?q=conversation%3Atalk-1");
+  await page.close();
+}
+
+async function copies() {
+  await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: root });
+  const page = await watched(context);
+  const copied = async (name) => {
+    const news = page.locator("#news");
+    await news.evaluate((element) => (element.textContent = ""));
+    await page.getByRole("button", { name, exact: true }).focus();
+    await page.keyboard.press("Enter");
+    await news.filter({ hasText: "Copied" }).waitFor();
+    return page.evaluate(() => navigator.clipboard.readText());
+  };
+  await call(page, "secret", { name: "it's $(mine)", token: "hunter2" });
+  await page.locator("#state .badge.completed").waitFor();
+  const id = new URL(page.url()).pathname.split("/").at(-1);
+  assert.equal(await copied("Copy the id"), id);
+  const line = await copied("Copy the command");
+  assert.ok(!line.includes("hunter2") && !(await page.content()).includes("hunter2"), line);
+  assert.match(await page.textContent("#actions"), /It lacks what is secret: token\./);
+  // Whoever pastes it adds that.
+  const env = { ...process.env, PATH: `${dirname(program)}:${process.env.PATH}`, XDG_STATE_HOME: join(folder, "state") };
+  const made = execFileSync("sh", ["-c", `${line} token=abc`], { cwd: folder, env, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+  assert.equal(made.trim(), "it's $(mine) and 3 letters");
+  await context.clearPermissions();
+  await page.close();
+}
+
+/** What people see who have to sign in: pictures of it are taken as of all pages. */
+async function signing() {
+  const place = await mkdtemp(join(tmpdir(), "longhaul-page-"));
+  const token = "anns-0123456789abcdef0123456789abcdef";
+  await writeFile(join(place, "token"), token);
+  const at = await free();
+  const guarded = `[auth]\nresource = "http://${at}/mcp"\n[auth.tokens.ann]\nfrom = "file:token"\n`;
+  await writeFile(join(place, "longhaul.toml"), `${guarded}[tools.wait]\ndescription = "Waits"\ncommand = ["sleep", "1"]\ntask = "always"\n`);
+  const theirs = await started(program, place, at);
+  for (const look of [...looks(), ZOOMED]) {
+    const page = await watched(await browser.newContext(look));
+    assert.equal((await page.goto(`http://${at}/`)).status(), 401);
+    await inspected(page, "sign-in", look);
+    await page.getByLabel("Token").fill("another");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").filter({ hasText: "That token does not count here." }).waitFor();
+    assert.equal(await page.getByLabel("Token").inputValue(), "");
+    await inspected(page, "sign-in-refused", look);
+    await page.getByLabel("Token").fill(token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("heading", { name: "Tasks" }).waitFor();
+    await call(page, "wait", {}, `http://${at}`);
+    const facts = await page.textContent("#facts");
+    assert.ok(facts.includes("Command") && !facts.includes("Folder") && !facts.includes("Processes"), facts);
+    await inspected(page, "own-task", look);
+    await page.context().close();
+  }
+  theirs.kill("SIGKILL");
+  await rm(place, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+}
+
 async function typed() {
   const page = await watched(context);
   await call(page, "twice");
@@ -639,6 +683,7 @@ async function withoutScripts() {
   const page = await plain.newPage();
   await call(page, "wait");
   assert.equal(await page.locator("noscript").count(), 1);
+  assert.equal(await page.locator("[data-copies]").first().isVisible(), false, "only scripts copy");
   await cancel(page);
   await page.locator("#state .badge.cancelled").waitFor();
   const first = page.url();
@@ -672,39 +717,24 @@ async function accessible() {
   await first.getByRole("heading", { name: "It asks" }).waitFor();
   const asking = new URL(first.url()).pathname;
   await first.close();
-  const looks = [];
-  for (const colorScheme of ["light", "dark"]) {
-    for (const width of [1280, 390]) looks.push({ colorScheme, width });
-  }
-  const views = { tasks: "/", task: failed, colours: coloured, timeline: wentOn, steps: stepped, question: asking, answered: answeredIn, again: ranAgain, find: "/?q=deploy", tools: "/tools", tool: "/tools/count", nodes: "/nodes", connect: "/connect" };
-  for (const { colorScheme, width } of looks) {
-    const view = { storageState: state, colorScheme, viewport: { width, height: 900 } };
-    const page = await watched(await browser.newContext(view));
+  views = { tasks: "/", task: failed, colours: coloured, timeline: wentOn, steps: stepped, question: asking, answered: answeredIn, again: ranAgain, find: "/?q=deploy", tools: "/tools", tool: "/tools/count", secret: "/tools/secret", nodes: "/nodes", connect: "/connect", nothing: "/tasks/none" };
+  for (const look of looks()) {
+    const page = await watched(await browser.newContext({ storageState: state, ...look }));
     for (const [name, path] of Object.entries(views)) {
       await page.goto(root + path);
-      if (pictures) await page.screenshot({ path: join(pictures, `${name}-${colorScheme}-${width}.png`), fullPage: true });
-      const where = `${name}, ${colorScheme}, ${width}`;
-      const { scrolls, headings } = await page.evaluate(() => ({
-        scrolls: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-        headings: document.querySelectorAll("h1").length,
-      }));
-      assert.equal(scrolls, 0, `it scrolls sideways: ${where}`);
-      assert.equal(headings, 1, where);
-      if (name === "tools" && width === 1280) {
-        const lines = await page.getByRole("cell", { name: "command", exact: true }).evaluateAll((all) => all.map((cell) => {
-          const range = document.createRange();
-          range.selectNodeContents(cell);
-          return range.getClientRects().length;
-        }));
-        assert.ok(lines.length > 0 && lines.every((count) => count === 1), `words are cut: ${where}`);
-      }
-      await page.evaluate(axe);
-      const { violations } = await page.evaluate((rules) => globalThis.axe.run(document, rules), RULES);
-      const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`);
-      assert.deepEqual(found, [], where);
+      await inspected(page, name, look);
     }
     await page.context().close();
   }
+}
+
+async function zoomed() {
+  const page = await watched(await browser.newContext({ storageState: state, ...ZOOMED }));
+  for (const [name, path] of Object.entries(views)) {
+    await page.goto(root + path);
+    await fits(page, name, ZOOMED);
+  }
+  await page.context().close();
 }
 
 async function quiet() {

@@ -1,6 +1,8 @@
 //! A real browser: a page in it against the example that serves it (`examples/browser`), a person before it who signs
 //! in for our program, and the pages of the program itself (`conformance/page`).
 
+use std::fs;
+
 use anyhow::{Context, Result};
 
 use super::tap::Tap;
@@ -43,11 +45,13 @@ pub(crate) fn page_scripts(site: &Site) -> Result<Node> {
     Node::with(site, "page", OWN_PAGES, OLDEST_NODE)
 }
 
-/// The pages of our program, as people see them.
+/// The pages of our program, as people see them, with a picture of each in `page/` of the folder of what is built.
 fn own_pages(site: &Site) -> Result<Tally> {
     let node = page_scripts(site)?;
+    let pictures = site.target.join("page");
+    fs::create_dir_all(&pictures).with_context(|| format!("{} cannot be made", pictures.display()))?;
     let mut pages = node.script(site, "page.mjs");
-    pages.arg(program(site, super::Server::Commands.name())?).arg(system::CHROMIUM.name);
+    pages.arg(program(site, super::Server::Commands.name())?).arg(system::CHROMIUM.name).arg(pictures);
     let ran = site.run(&mut pages)?;
     Ok(Tap::read(&ran.lines).tally(ran.success))
 }
