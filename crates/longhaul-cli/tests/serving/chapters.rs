@@ -83,6 +83,12 @@ fn commands(text: &str, number: usize) -> String {
     let ready = |port| format!("curl -sf http://127.0.0.1:{port}/readyz >/dev/null");
     let wait = |port| format!("for _ in {{1..1200}}; do {} && break; sleep 0.05; done\n", ready(port));
     let waits: String = ports.map(wait).collect();
+    // Who types the next line sees that what was killed is gone; a script is quicker than that.
+    let gone = |line: &str| match line.strip_prefix("kill -9 ") {
+        Some(process) => format!("{line}; wait {process}\n"),
+        None => format!("{line}\n"),
+    };
+    let text: String = text.lines().map(gone).collect();
     format!("exec >printed-{number} 2>&1\n{text}\n{waits}")
 }
 
@@ -113,6 +119,11 @@ fn is_like(line: &str, parts: &[&str]) -> bool {
 #[test]
 fn the_chapter_on_commands_is_what_happens() {
     follow("start_with_commands.md", None);
+}
+
+#[test]
+fn the_chapter_on_a_server_is_what_happens() {
+    follow("start_with_a_server.md", None);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! To begin with, ten minutes each:
 //!
-//! - [`start_with_commands`]: commands and servers that you have, and no code.
+//! - [`start_with_commands`]: commands that you have, and no code.
+//! - [`start_with_a_server`]: an MCP server that you have, and no code.
 //! - [`start_in_rust`]: a server of your own.
 //! - [`start_a_fleet`]: several servers on PostgreSQL or Redis.
 //!
@@ -29,6 +30,9 @@
 
 #[doc = include_str!("start_with_commands.md")]
 pub mod start_with_commands {}
+
+#[doc = include_str!("start_with_a_server.md")]
+pub mod start_with_a_server {}
 
 // The examples need both.
 #[cfg_attr(any(not(doctest), all(feature = "http", feature = "sqlite")), doc = include_str!("start_in_rust.md"))]
