@@ -38,8 +38,8 @@ pub(super) struct Behind {
 pub(super) const BEHIND: &[Behind] = &[
     Behind::new("everything", "everything", Over::Stdio).with_python(),
     Behind::new("filesystem", "filesystem", Over::Stdio).with_python(),
-    Behind::new("typescript-v1", "typescript-v1", Over::Http),
-    Behind::new("typescript-v2", "typescript-v2", Over::Http),
+    Behind::new("typescript-v1", "typescript-v1", Over::Http).with_python(),
+    Behind::new("typescript-v2", "typescript-v2", Over::Http).with_python(),
     Behind::new("typescript-2024", "typescript-v1", Over::Sse).with_python(),
     Behind::new("rmcp", "rmcp", Over::Stdio).with_python(),
     Behind::new("fastmcp", theirs::FASTMCP, Over::Http).with_python(),
