@@ -120,3 +120,81 @@ impl Listing<'_> {
             .is_none_or(|dead| transition::is_claimable(record, self.list.now, &|node| dead.contains(node)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+    use crate::{Batch, Epoch, Json, NewTask, Sqlite, TaskId, TaskStore as _};
+
+    fn new(name: &str, owner: &Owner) -> NewTask {
+        NewTask::new(TaskId::new(name).unwrap(), owner.clone(), "build", Json::parse("{}").unwrap())
+    }
+
+    /// Copies of the task `ended`, so that there are so many in all.
+    fn crowd(store: &Sqlite, many: u64) {
+        let conn = Connection::open(store.path()).unwrap();
+        conn.execute_batch(&format!(
+            "WITH RECURSIVE n(x) AS (SELECT max(ord) + 1 FROM tasks UNION ALL SELECT x + 1 FROM n WHERE x < {many}) \
+             INSERT INTO tasks (ord, id, owner, nth, seq, phase, epoch, attempt, started, rerun, dialect, retention, \
+             retention_ms, expires_at, created_at, status_changed_at, updated_at, terminal_at, tool, caller, arguments, \
+             outcome, outcome_code, outcome_text, outcome_json) \
+             SELECT x, 'c' || x, owner, x, x, phase, epoch, attempt, started, rerun, dialect, retention, \
+             retention_ms, expires_at, created_at, status_changed_at, updated_at, terminal_at, tool, caller, arguments, \
+             outcome, outcome_code, outcome_text, outcome_json FROM n, tasks WHERE id = 'ended'"
+        ))
+        .unwrap();
+    }
+
+    /// How many steps of its own machine SQLite takes for the page of each list that begins before this number.
+    fn steps(store: &Sqlite, owner: &Owner, before: u64) -> Vec<(&'static str, i32)> {
+        let lists = [
+            (sql::LIST_ALL, Scope::Operator, Filter::all()),
+            (sql::LIST_ALL_OPEN, Scope::Operator, Filter::open()),
+            (sql::LIST_OWN, Scope::Owner(owner), Filter::all()),
+            (sql::LIST_OWN_OPEN, Scope::Owner(owner), Filter::open()),
+        ];
+        let took = lists.into_iter().map(|(sql, scope, filter)| {
+            let after = Cursor::behind(scope, before);
+            let list = List {
+                scope,
+                filter: &filter,
+                claimable: None,
+                after: Some(&after),
+                limit: 100,
+                now: store.now(),
+            };
+            let took = store.readers.read(&store.site, |conn| {
+                // The counters of a statement go on with it while it is kept.
+                let so_far = || conn.prepare_cached(sql).unwrap().get_status(StatementStatus::VmStep);
+                let before = so_far();
+                super::list(conn, &store.site, &list)?;
+                Ok(so_far() - before)
+            });
+            (sql, took.unwrap())
+        });
+        took.collect()
+    }
+
+    #[tokio::test]
+    async fn a_page_takes_the_same_work_wherever_it_is_and_however_many_tasks_there_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(folder.path().join("tasks.db")).unwrap();
+        let owner = Owner::principal("ann").unwrap();
+        for name in ["open-1", "open-2", "ended"] {
+            store.create(new(name, &owner)).await.unwrap();
+        }
+        let outcome = Outcome::result(Json::parse("{}").unwrap(), false);
+        store.finish(&TaskId::new("ended").unwrap(), Epoch::FIRST, outcome, Batch::new()).await.unwrap();
+        crowd(&store, 1_000);
+        let few = steps(&store, &owner, 1_001);
+        crowd(&store, 20_000);
+        for place in [20_001, 10_000, 1_000] {
+            for ((sql, few), (_, many)) in few.iter().zip(steps(&store, &owner, place)) {
+                assert!(few > &0, "{sql} was not run");
+                assert!(many <= few + few / 10, "{many} steps, not {few}, before {place}: {sql}");
+            }
+        }
+    }
+}
