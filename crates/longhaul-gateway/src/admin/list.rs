@@ -224,7 +224,51 @@ struct Seen {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use longhaul::Server;
+    use longhaul::store::{Batch, Epoch, Json, Memory, NewTask, Outcome, Owner, TaskId, TaskStore as _};
+
     use super::*;
+    use crate::command::RunsDir;
+    use crate::config::Role;
+    use crate::fleet::Fleet;
+    use crate::tool::{Copies, Streams};
+
+    #[tokio::test]
+    async fn a_page_of_ten_thousand_tasks_reads_no_more_rows_than_it_may() {
+        let store = Arc::new(Memory::new());
+        let runs = tempfile::tempdir().unwrap();
+        let dispatcher = Server::new("ci", "1.0.0").store(Arc::clone(&store)).dispatcher().unwrap();
+        dispatcher.start().await.unwrap();
+        let fleet = Fleet::new(Arc::<Memory>::clone(&store), dispatcher.engine().clone(), Role::Worker);
+        let streams = Streams::new(RunsDir::open(runs.path().join("runs")).unwrap(), Copies::none());
+        let admin = Admin::new(dispatcher, Arc::<Memory>::clone(&store), streams, fleet);
+        for number in 0..10_000 {
+            let (id, owner) = (TaskId::new(format!("t-{number}")).unwrap(), Owner::principal("ann").unwrap());
+            let arguments = Json::parse("{}").unwrap();
+            store.create(NewTask::new(id.clone(), owner, "test", arguments.clone())).await.unwrap();
+            // The first ones stay open, behind all that the first look sees.
+            if number >= 500 {
+                let outcome = Outcome::result(arguments, false);
+                store.finish(&id, Epoch::FIRST, outcome, Batch::new()).await.unwrap();
+            }
+        }
+        let (viewer, mut after) = (Viewer::operator(), None);
+        let all = Find::default();
+        for _ in 0..20 {
+            let mut listing = Listing::default();
+            let counted = admin.count(&viewer, &all, PAGE, &mut listing).await.unwrap();
+            assert!(counted <= MOST_KEPT + MOST_OPEN, "{counted} rows were read to count");
+            let read = admin.page(&viewer, &all, after.as_ref(), PAGE, &mut listing).await.unwrap();
+            assert_eq!((read, listing.tasks.len()), (PAGE, PAGE));
+            after = listing.next;
+        }
+        // What nothing says is looked for among some of them, and then on the next page.
+        let (nothing, mut listing) = (Find::read("nothing-says-this", None).unwrap(), Listing::default());
+        let read = admin.page(&viewer, &nothing, None, PAGE, &mut listing).await.unwrap();
+        assert!(read <= 2_000 && listing.tasks.is_empty() && listing.next.is_some(), "{read} rows were read");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_rare_is_looked_for_again_within_a_minute() {
