@@ -1,10 +1,11 @@
 //! Ours is killed in the middle of calls of servers of others, and is there again.
 
+use std::fs;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::Upstream;
 use super::front::Front;
@@ -19,11 +20,19 @@ const SERVERS: &[(&str, &str, Over, &str)] = &[
     ("its", "typescript-v1", Over::Http, ""),
     ("redis", FASTMCP, Over::Http, AGAIN),
     ("old", "typescript-v1", Over::Sse, AGAIN),
+    ("new", "typescript-v2", Over::Http, AGAIN),
+    ("files", FILES, Over::Stdio, AGAIN),
     ("again", "everything", Over::Stdio, AGAIN),
     ("rust", "rmcp", Over::Stdio, AGAIN),
     ("once", "everything", Over::Stdio, ""),
     ("last", "typescript-v1", Over::Stdio, ""),
 ];
+
+/// The one that serves files.
+const FILES: &str = "filesystem";
+
+/// How many files it searches: so many that it takes some seconds.
+const MANY: usize = 30_000;
 
 /// Its tools may be called again.
 const AGAIN: &str = "rerun = \"restart\"\n";
@@ -32,7 +41,10 @@ const AGAIN: &str = "rerun = \"restart\"\n";
 pub(in crate::interop) fn killed(site: &Site, rigs: &Rigs) -> Result<Tally> {
     let (mut upstreams, mut config) = (Vec::new(), String::new());
     for (name, server, over, policy) in SERVERS {
-        let upstream = Upstream::start(site, rigs, server, *over, &format!("killed-{name}"))?;
+        let mut upstream = Upstream::start(site, rigs, server, *over, &format!("killed-{name}"))?;
+        if *server == FILES {
+            upstream.ends_with(&many_files(site)?)?;
+        }
         let lines = format!("prefix = \"{name}_\"\ntask = \"after 100ms\"\nhold = \"1s\"\n{policy}");
         config += &upstream.section(name, &lines);
         upstreams.push(upstream);
@@ -62,6 +74,23 @@ pub(in crate::interop) fn killed(site: &Site, rigs: &Rigs) -> Result<Tally> {
     }
     tally += front.kill()?;
     Ok(tally)
+}
+
+/// A folder with so many files that whoever looks through it is at it for a while.
+fn many_files(site: &Site) -> Result<PathBuf> {
+    let folder = site.target.join("interop").join("many-files");
+    // It is written last.
+    let needle = folder.join("0").join("needle.txt");
+    if !needle.exists() {
+        let cannot = || format!("cannot fill {}", folder.display());
+        for number in 0..MANY {
+            let within = folder.join((number / 200).to_string());
+            fs::create_dir_all(&within).with_context(cannot)?;
+            fs::write(within.join(format!("{number}.txt")), "").with_context(cannot)?;
+        }
+        fs::write(needle, "").with_context(cannot)?;
+    }
+    Ok(folder)
 }
 
 /// Whose clients call.

@@ -5,7 +5,7 @@ mod killed;
 mod sessions;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -137,6 +137,15 @@ impl Upstream {
             )?)),
         };
         Ok(Self { reach })
+    }
+
+    /// Has its command end with another word: the folder that it serves.
+    fn ends_with(&mut self, folder: &Path) -> Result<()> {
+        if let Reach::Command { words, .. } = &mut self.reach {
+            words.pop();
+            words.push(folder.to_str().context("a path is not UTF-8")?.to_owned());
+        }
+        Ok(())
     }
 
     /// As a client is pointed at it.
