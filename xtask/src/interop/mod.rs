@@ -167,7 +167,7 @@ fn clients_in_turn(site: &Site) -> Result<Tally> {
     let tries = STAGE.iter().flat_map(|(server, set, transports)| {
         transports.iter().map(move |over| Run::Clients(*server, set, *over))
     });
-    let behind = BEHIND.iter().map(Run::Behind).chain([Run::Killed, Run::Sessions]);
+    let behind = BEHIND.iter().map(Run::Behind).chain([Run::Killed, Run::Sessions, Run::Comers]);
     let runs: Vec<_> = tries.chain(VISITS.iter().map(Run::Ours)).chain(behind).collect();
     let next = AtomicUsize::new(0);
     let next = &next;
@@ -216,6 +216,8 @@ enum Run<'r> {
     Killed,
     /// Sessions of ours, of which nothing is left.
     Sessions,
+    /// The same of one server, while it lives.
+    Comers,
 }
 
 impl Run<'_> {
@@ -226,6 +228,7 @@ impl Run<'_> {
             Self::Behind(behind) => behind.run(site, rigs),
             Self::Killed => behind::killed(site, rigs),
             Self::Sessions => behind::end_sessions(site, rigs, SESSIONS),
+            Self::Comers => behind::come_and_go(site, rigs, SESSIONS),
         }
     }
 }

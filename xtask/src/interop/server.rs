@@ -96,6 +96,16 @@ impl HttpServer {
         Ok(())
     }
 
+    /// The number of its process.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The address of its endpoint.
     pub(crate) fn url(&self) -> String {
         self.at("mcp")

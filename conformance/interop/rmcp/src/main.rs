@@ -209,7 +209,10 @@ async fn count(context: &Context, steps: f64) -> Result<CallToolResponse, ErrorD
     let mut step = 0.0;
     while step < steps {
         step += 1.0;
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::select! {
+            () = context.ct.cancelled() => return Err(ErrorData::internal_error("cancelled", None)),
+            () = tokio::time::sleep(Duration::from_millis(20)) => {}
+        }
         if let Some(token) = &token {
             let progress = ProgressNotificationParam::new(token.clone(), step).with_total(steps);
             let told = context.peer.notify_progress(progress).await;

@@ -1,7 +1,9 @@
 //! Ours before others: one process, what is below it, and whether anything of that is left.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +19,7 @@ use crate::site::Site;
 use crate::tally::Tally;
 
 /// How long what was below a process may take to be gone, and a server of others to be listed.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Everything below ours has this in its environment, with a value of its own.
 const MARK: &str = "INTEROP_FRONT";
@@ -95,6 +97,21 @@ fn marked(mark: &OsString) -> Result<Vec<String>> {
     Ok(found)
 }
 
+/// What a server holds while it lives.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Its own process and those that began below it, by their command lines.
+    pub(super) processes: Vec<String>,
+    /// How many files, sockets and pipes it has open.
+    pub(super) descriptors: usize,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} processes and {} descriptors", self.processes.len(), self.descriptors)
+    }
+}
+
 /// Ours, which listens.
 #[derive(Debug)]
 pub(super) struct Front {
@@ -122,6 +139,22 @@ impl Front {
 
     pub(super) fn url(&self) -> String {
         self.server.url()
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// What it holds now.
+    ///
+    /// # Errors
+    ///
+    /// When that cannot be seen.
+    pub(super) fn held(&self) -> Result<Held> {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.server.pid()));
+        let descriptors = open.context("its descriptors cannot be counted")?.count();
+        Ok(Held { processes: marked(&self.place.mark)?, descriptors })
     }
 
     /// Waits until it lists a tool that begins with each of these: servers of others take their time to start.

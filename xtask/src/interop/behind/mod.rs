@@ -1,5 +1,6 @@
 //! Servers of others behind ours: the same clients at each without ours and with it, and what our end leaves of them.
 
+mod comers;
 mod front;
 mod killed;
 mod sessions;
@@ -18,6 +19,7 @@ use crate::site::Site;
 use crate::tally::Tally;
 use crate::test::program;
 use crate::wire::{self, Whose};
+pub(super) use comers::come_and_go;
 use front::Front;
 pub(super) use killed::killed;
 pub(super) use sessions::end as end_sessions;
@@ -45,7 +47,7 @@ pub(super) const BEHIND: &[Behind] = &[
     Behind::new("fastmcp", theirs::FASTMCP, Over::Http).with_python(),
 ];
 
-/// How many sessions the stage `interop` has end in every way.
+/// How many sessions the stage `interop` has end in every way, over either transport.
 pub(super) const SESSIONS: usize = 50;
 
 /// Puts the servers named behind ours, or all; and has so many sessions end. Or has ours killed in the middle of calls, and nothing
@@ -71,6 +73,7 @@ pub(crate) fn behind(site: &Site, servers: &[String], sessions: usize, only_kill
             tally += killed(site, &rigs)?;
         }
         tally += end_sessions(site, &rigs, sessions)?;
+        tally += come_and_go(site, &rigs, sessions)?;
         Ok(tally)
     })
 }
@@ -146,6 +149,16 @@ impl Upstream {
             words.push(folder.to_str().context("a path is not UTF-8")?.to_owned());
         }
         Ok(())
+    }
+
+    /// Has it started as people start servers that need something beside them: by a shell, which leaves a process of its own
+    /// behind, with the streams of the server.
+    fn in_a_shell(mut self) -> Self {
+        if let Reach::Command { words, .. } = &mut self.reach {
+            let shell = ["sh", "-c", "sleep 3600 & exec \"$@\"", "sh"].map(str::to_owned);
+            words.splice(0..0, shell);
+        }
+        self
     }
 
     /// As a client is pointed at it.
