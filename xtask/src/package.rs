@@ -1,5 +1,7 @@
-//! `cargo xtask package`: every published crate as a registry would get it, built from its archive.
+//! Every published crate as a registry would get it: `cargo xtask package` builds each from its archive, and the stage `archives`
+//! sees that the archives are complete.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +9,74 @@ use anyhow::{Context, Result};
 
 use crate::site::Site;
 use crate::tally::Tally;
+use crate::tidy::{Source, Tree, reads};
 use crate::workspace::Workspace;
+
+/// What every archive has beside its sources.
+const EACH: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
+
+/// The stage: each archive would have what its crate is built and shown with. Nothing is built.
+///
+/// # Errors
+///
+/// When cargo cannot be run, or the tree cannot be read.
+pub(crate) fn archives(site: &Site) -> Result<Tally> {
+    let workspace = Workspace::members(&site.root)?;
+    let tree = Tree::load(&site.root)?;
+    let mut tally = Tally::default();
+    for package in workspace.our_packages().filter(|package| package.is_published()) {
+        let list = ["package", "--list", "--locked", "--allow-dirty", "--package", &package.name];
+        let ran = site.run(&mut site.cargo(&list))?;
+        let listed: BTreeSet<&str> = ran.lines.iter().map(String::as_str).collect();
+        let folder = format!("{}/", workspace.folder(package));
+        let shipped = tree.rust().filter(|file| !file.is_test).filter_map(|file| {
+            let path = file.path.strip_prefix(&folder).filter(|path| listed.contains(path))?;
+            Some((path, file.tokens()?))
+        });
+        let warnings = ran.lines.iter().filter(|line| line.starts_with("warning: ")).cloned();
+        for complaint in lacks(&listed, shipped).into_iter().chain(warnings) {
+            tally += site.complain(format!("{}: {complaint}", package.name));
+        }
+        tally += Tally::one(ran.success);
+    }
+    Ok(tally)
+}
+
+/// What is not in an archive and ought to be: for everybody, or for one of its sources, which are known by their paths in it.
+fn lacks<'s>(listed: &BTreeSet<&str>, sources: impl Iterator<Item = (&'s str, &'s Source)>) -> Vec<String> {
+    let each = EACH.into_iter().filter(|name| !listed.contains(name));
+    let mut found: Vec<String> = each.map(|name| format!("its archive has no {name}")).collect();
+    for (path, source) in sources {
+        let tokens = &source.shipped;
+        for at in 0..tokens.len() {
+            let includes = ["include_str", "include_bytes", "include"];
+            if !includes.iter().any(|name| reads(tokens, at, &[name, "!", "("])) {
+                continue;
+            }
+            let written = tokens.get(at + 3).map(|token| token.text.as_str()).unwrap_or_default();
+            let name = written.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
+            if name.and_then(|name| beside(path, name)).is_none_or(|file| !listed.contains(&*file)) {
+                let line = tokens[at].line;
+                found.push(format!("{path}:{line} includes {written}, which is not in its archive"));
+            }
+        }
+    }
+    found
+}
+
+/// The path of a file that another one names, in the same archive.
+fn beside(path: &str, name: &str) -> Option<String> {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in name.split('/') {
+        match part {
+            "." => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
 
 /// Makes the archives and builds each, against those of the others it needs.
 ///
@@ -70,6 +139,25 @@ fn remove(folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_archive_lacks_is_told() {
+        let listed = BTreeSet::from(["Cargo.toml", "LICENSE-MIT", "README.md", "src/a/b.rs", "src/c.sql"]);
+        let source = Source::parse(
+            "const THERE: &str = include_str!(\"../c.sql\");\nconst GONE: &[u8] = include_bytes!(\"c.sql\");\n\
+             #[doc = include_str!(\"../../../README.md\")] struct Outside;\n\
+             #[cfg(doctest)] #[doc = include_str!(\"../../../README.md\")] struct Tested;\n\
+             #[cfg(test)] mod tests { const TESTED: &str = include_str!(\"d.sql\"); }",
+        );
+        assert_eq!(
+            lacks(&listed, std::iter::once(("src/a/b.rs", &source.unwrap()))),
+            [
+                "its archive has no LICENSE-APACHE",
+                "src/a/b.rs:2 includes \"c.sql\", which is not in its archive",
+                "src/a/b.rs:3 includes \"../../../README.md\", which is not in its archive",
+            ]
+        );
+    }
 
     #[test]
     fn only_what_is_of_an_earlier_archive_is_forgotten() {

@@ -50,7 +50,7 @@ struct Span {
 pub(crate) fn run(site: &Site) -> Result<Tally> {
     let workspace = Workspace::members(&site.root)?;
     let published: Vec<_> = workspace.our_packages().filter(|package| package.is_published()).collect();
-    let mut command = site.cargo(&["check", "--locked", "--all-features", "-Zpublic-dependency"]);
+    let mut command = site.patient_cargo(&["check", "--locked", "--all-features", "-Zpublic-dependency"]);
     command.args(["--message-format=json", "--quiet"]);
     command.args(published.iter().flat_map(|package| ["-p", &package.name]));
     // Apart, for every crate is compiled with other words than otherwise.

@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
-use crate::{bench, chaos, conformance, interop, tidy};
+use crate::{bench, chaos, conformance, interop, package, public_types, tidy};
 pub(crate) use cargo::{any_two_features, program};
 use room::Room;
 
@@ -60,6 +60,11 @@ const ROWS: &[&[Lane]] = &[
             Stage::new("fmt", "every file is formatted", cargo::fmt),
             Stage::new("clippy", "no warning, with all features", cargo::clippy),
             Stage::new("tidy", "the shape of the tree (cargo xtask tidy --help)", shape),
+            Stage::new(
+                "archives",
+                "the archives of the published crates have all that these are built and shown with (cargo xtask package: each builds)",
+                package::archives,
+            ),
             Stage::new("docs", "the documentation builds without a warning", cargo::docs),
             Stage::new("build", "every test and every program builds", cargo::build),
         ],
@@ -104,6 +109,11 @@ const ROWS: &[&[Lane]] = &[
                 "features",
                 "no warning in a library with none of its features (cargo xtask features: with one of any two)",
                 cargo::features,
+            ),
+            Stage::new(
+                "public",
+                "the published crates show no other types of others than their manifests allow",
+                public_types::run,
             ),
             Stage::new(
                 "count",
@@ -227,6 +237,9 @@ mod tests {
     fn an_unknown_stage_is_refused_with_the_known_ones() {
         let site = Site::new(".".into(), ".".into(), Instant::now());
         let error = run(&site, &["lints".to_owned()]).unwrap_err().to_string();
-        assert!(error.contains("\"lints\"") && error.contains("fmt, clippy, tidy, docs, build"), "{error}");
+        assert!(
+            error.contains("\"lints\"") && error.contains("fmt, clippy, tidy, archives, docs, build"),
+            "{error}"
+        );
     }
 }

@@ -16,8 +16,8 @@ use crate::tally::Tally;
 use crate::workspace::Workspace;
 use exception::Exceptions;
 use finding::Report;
-use tree::Tree;
-pub(crate) use tree::{committable, walk};
+pub(crate) use source::{Source, reads};
+pub(crate) use tree::{Tree, committable, walk};
 
 /// What the rules look at.
 #[derive(Debug, Default)]

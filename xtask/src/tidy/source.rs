@@ -219,15 +219,19 @@ fn is_test_attribute(trees: &[TokenTree]) -> bool {
     matches!(trees, [hash, TokenTree::Group(group), ..] if is_punct(hash, '#') && is_cfg_test(group))
 }
 
-/// Whether a bracketed attribute holds only in tests: `cfg(test)` or `cfg(all(test, …))`.
+/// Whether a bracketed attribute holds only in tests, those of the documentation too: `cfg(test)` or `cfg(all(test, …))`.
 fn is_cfg_test(attribute: &Group) -> bool {
     let text: String = attribute.stream().into_iter().map(|tree| tree.to_string()).collect();
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let all = text
-        .strip_prefix("cfg(all(")
-        .is_some_and(|rest| rest.trim_end_matches(')').split(',').any(|condition| condition == "test"));
-    attribute.delimiter() == Delimiter::Bracket && (text == "cfg(test)" || all)
+    let all = text.strip_prefix("cfg(all(").is_some_and(|rest| {
+        rest.trim_end_matches(')').split(',').any(|condition| TESTS.contains(&condition))
+    });
+    let alone = TESTS.iter().any(|condition| text == format!("cfg({condition})"));
+    attribute.delimiter() == Delimiter::Bracket && (alone || all)
 }
+
+/// What holds in tests alone.
+const TESTS: [&str; 2] = ["test", "doctest"];
 
 /// How many trees the item under an attribute takes, the attribute included.
 fn item_length(trees: &[TokenTree]) -> usize {
