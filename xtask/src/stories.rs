@@ -20,6 +20,9 @@ use crate::tools::system;
 /// What goes through the last of the stories.
 const IN_RUST: &str = "crates/longhaul/src/manual/start_in_rust.md";
 
+/// What says how the program is installed.
+const INSTALLING: &str = "packaging/README.md";
+
 /// How long all three may take, compilers included.
 pub(crate) const BUDGET: Duration = Duration::from_secs(60 * 60);
 
@@ -35,7 +38,7 @@ const STORIES: &[Story] = &[
     ("a Rust tool with a step", rust_tool),
 ];
 
-/// Clones the repository, builds the program, and does what each story says.
+/// Clones the repository, installs the program, and does what each story says.
 ///
 /// # Errors
 ///
@@ -48,12 +51,12 @@ pub(crate) fn run(site: &Site) -> Result<Tally> {
     site.must_run(Command::new("git").args(["clone", "--quiet"]).args([&site.root, &clone]))?;
     let read =
         |page: &str| fs::read_to_string(clone.join(page)).with_context(|| format!("the clone has no {page}"));
-    let readme = read("README.md")? + &read(IN_RUST)?;
+    let readme = read("README.md")? + &read(IN_RUST)? + &read(INSTALLING)?;
     let target = site.target.join("stories");
     let mut newcomer =
         Newcomer { site, folder: folder.path(), clone, target, readme, compiling: Duration::ZERO };
-    newcomer.compile(&newcomer.clone.clone(), &["build", "--release", "--locked", "--bin", "longhaul"])?;
-    println!("the program was built in {:.0} s", newcomer.compiling.as_secs_f64());
+    newcomer.install()?;
+    println!("the program was installed in {:.0} s", newcomer.compiling.as_secs_f64());
     let mut tally = Tally::default();
     for (name, story) in STORIES {
         println!("\n-- {name}");
@@ -89,7 +92,7 @@ struct Newcomer<'s> {
     clone: PathBuf,
     /// Where what they compile is kept.
     target: PathBuf,
-    /// What it says, and behind that the chapter for who writes Rust.
+    /// What it says, and behind that the chapter for who writes Rust and what is said of installing.
     readme: String,
     /// How long compilers have run in this story.
     compiling: Duration,
@@ -112,6 +115,20 @@ impl Newcomer<'_> {
             .context("README.md has no whole program in Rust")
     }
 
+    /// Installs the program from the clone, into a folder of its own.
+    fn install(&mut self) -> Result<()> {
+        let line = "cargo install --locked --path crates/longhaul-cli";
+        ensure!(self.readme.contains(&format!("`{line}`")), "{INSTALLING} no longer says `{line}`");
+        let root = self.root().to_str().context("the path of the folder is not UTF-8")?.to_owned();
+        let words: Vec<&str> = line.split(' ').skip(1).chain(["--root", &root]).collect();
+        self.compile(&self.clone.clone(), &words)
+    }
+
+    /// Where programs are installed.
+    fn root(&self) -> PathBuf {
+        self.folder.join("installed")
+    }
+
     fn compile(&mut self, project: &Path, arguments: &[&str]) -> Result<()> {
         let begun = Instant::now();
         let mut command = self.site.cargo(arguments);
@@ -120,9 +137,10 @@ impl Newcomer<'_> {
         Ok(())
     }
 
-    /// `longhaul`, in the clone, which knows of no tasks but those of these stories.
+    /// `longhaul` as it is installed, in the clone, which knows of no tasks but those of these stories. Where the README has it run by
+    /// cargo, it is the same program.
     fn longhaul(&self) -> Command {
-        let mut command = Command::new(self.target.join("release/longhaul"));
+        let mut command = Command::new(self.root().join("bin/longhaul"));
         command.current_dir(&self.clone).env("XDG_STATE_HOME", self.folder.join("state"));
         // `count` compiles its own.
         command.env_remove("CARGO_TARGET_DIR");
