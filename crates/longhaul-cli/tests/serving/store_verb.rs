@@ -31,16 +31,16 @@ fn a_store_is_checked_while_it_is_served_and_what_is_wrong_with_it_is_told() {
     drop(server);
 
     let conn = rusqlite::Connection::open(at.join("longhaul.db")).unwrap();
-    let spoil =
-        "UPDATE store SET open = 7; UPDATE tasks SET phase = 2, lease_node = NULL, lease_until = NULL";
+    let spoil = "UPDATE store SET open = 7, retained = 8; UPDATE tasks SET phase = 2, lease_node = NULL, lease_until = NULL";
     conn.execute_batch(spoil).unwrap();
     let (code, said, err) = check(&[]);
     assert_eq!(code, 1, "{said}{err}");
     assert!(said.contains("it says that 7 tasks are open, and 1 can be read"), "{said}");
+    assert!(said.contains("it says that 8 tasks take room, and 1 do"), "{said}");
     assert!(said.contains("it is open, and nothing will ever move it on"), "{said}");
     let (code, said, _) = check(&["--json"]);
     let said: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!((code, said["problems"].as_array().unwrap().len()), (1, 2), "{said}");
+    assert_eq!((code, said["problems"].as_array().unwrap().len()), (1, 3), "{said}");
     let (code, _, err) = run(at, &["store", "check", "sqlite:nowhere.db"]);
     assert!(code == 2 && err.contains("there is no file nowhere.db"), "{err}");
 }

@@ -38,6 +38,9 @@ pub(crate) struct WholeTasks(pub(crate) u64);
 /// The owners that are charged for other bytes of tasks than they have.
 pub(crate) struct Miscounts;
 
+/// How many tasks there are, each of which is counted.
+pub(crate) struct Rows;
+
 /// Some entries behind a place.
 pub(crate) struct WholeEntries(pub(crate) u64);
 

@@ -334,6 +334,10 @@ pub(super) const ACCOUNTS: &str =
 pub(super) const CHARGED_TASKS: &str = "SELECT sha256(owner), coalesce(charged, 0), nth, ord FROM longhaul.tasks \
     WHERE (sha256(owner), nth, ord) > ($1, $2, $3) ORDER BY sha256(owner), nth, ord LIMIT $4";
 
+/// How many tasks come behind a place, and where the last of them is.
+pub(super) const ROWS: &str = "SELECT count(*), coalesce(max(ord), 0)::bigint FROM (SELECT ord FROM longhaul.tasks \
+    WHERE ord > $1 ORDER BY ord LIMIT $2) AS next";
+
 /// Of tasks from the first one on, what is left of forgotten ones, too.
 pub(super) const WHOLE_TASKS: &str =
     concat!("SELECT ", columns!(), " FROM longhaul.tasks WHERE ord > $1 ORDER BY ord LIMIT $2");

@@ -20,7 +20,7 @@ use crate::{
     networked::{
         look::{FEW, Look},
         transaction::{Operation, Transaction as _},
-        transfer::{LATELY, Miscounts, Others, Take, WholeEntries, WholeStreams, WholeTasks},
+        transfer::{LATELY, Miscounts, Others, Rows, Take, WholeEntries, WholeStreams, WholeTasks},
     },
     page::LARGEST_PAGE,
     row::{self, Cells as _, Place, decode_owner, encode_owner, part},
@@ -42,6 +42,10 @@ impl Transfer for Postgres {
 
     fn miscounted(&self) -> StoreFuture<'_, Vec<Miscount>> {
         self.0.look(|| Miscounts)
+    }
+
+    fn rows(&self) -> StoreFuture<'_, u64> {
+        self.0.look(|| Rows)
     }
 
     fn whole_entries(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeEntry)>> {
@@ -91,6 +95,26 @@ impl Look<Moment> for Miscounts {
                     wrong.push(Miscount::new(text(account, 2)?, charged, has));
                 }
             }
+        }
+    }
+}
+
+impl Look<Moment> for Rows {
+    type Found = u64;
+
+    const LASTS: bool = true;
+
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<u64, Fault> {
+        let (mut all, mut after) = (0, 0);
+        loop {
+            let values = [Value::int(after), Value::count(MANY_COUNTED)];
+            let some = site.in_time(session.query("counting the rows of tasks", sql::ROWS, &values)).await?;
+            let some = some.first().ok_or_else(|| damaged("a count"))?;
+            let (many, last) = (int(some, 0)?, int(some, 1)?);
+            if many == 0 {
+                return Ok(all);
+            }
+            (all, after) = (all + many.unsigned_abs(), last);
         }
     }
 }
@@ -149,6 +173,9 @@ impl<'m> ChargedTasks<'m> {
 fn digest(row: &Row) -> Result<&[u8], Fault> {
     row.bytes(0).map_err(damaged)?.ok_or_else(|| damaged("an owner without a name"))
 }
+
+/// How many rows are counted at once.
+const MANY_COUNTED: u64 = 100_000;
 
 /// How many rows are read at once that are short.
 const MANY: u64 = 1_000;

@@ -104,6 +104,12 @@ impl Keys {
     }
 }
 
+/// A pattern that is met by these words alone.
+pub(super) fn literally(words: &str) -> String {
+    let escaped = |c| if "*?[]^\\".contains(c) { vec!['\\', c] } else { vec![c] };
+    words.chars().flat_map(escaped).collect()
+}
+
 /// What a stream is called among all.
 pub(super) fn stream(stream: Stream<'_>) -> String {
     word(&(stream.owner, stream.session, stream.name))

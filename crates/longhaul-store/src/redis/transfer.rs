@@ -1,6 +1,9 @@
 //! What is read to be copied.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::LazyLock,
+};
 
 use ::redis::{Script, pipe};
 use serde::Deserialize;
@@ -20,7 +23,7 @@ use crate::{
     event_store::{follows_not, room},
     networked::{
         look::{FEW, Look},
-        transfer::{LATELY, Miscounts, Others, Take, WholeEntries, WholeStreams, WholeTasks},
+        transfer::{LATELY, Miscounts, Others, Rows, Take, WholeEntries, WholeStreams, WholeTasks},
     },
     page::LARGEST_PAGE,
     transfer::{Miscount, Transfer, WholeEntry, WholeStream, WholeTask},
@@ -41,6 +44,10 @@ impl Transfer for Redis {
 
     fn miscounted(&self) -> StoreFuture<'_, Vec<Miscount>> {
         self.handle.look(|| Miscounts)
+    }
+
+    fn rows(&self) -> StoreFuture<'_, u64> {
+        self.handle.look(|| Rows)
     }
 
     fn whole_entries(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeEntry)>> {
@@ -180,6 +187,30 @@ async fn uncharged(site: &Site, wrong: &mut BTreeMap<String, Miscount>) -> Resul
         }
     }
     Ok(())
+}
+
+/// The keys themselves are counted, for the set of all tasks is what says how many there are.
+impl Look<Site> for Rows {
+    type Found = u64;
+
+    const LASTS: bool = true;
+
+    async fn look(&self, site: &Site) -> Result<u64, Fault> {
+        let (mut rows, mut cursor) = (HashSet::new(), 0_u64);
+        let (begins, all) = (site.keys.tasks(), format!("{}*", keys::literally(&site.keys.tasks())));
+        loop {
+            let mut asked = pipe();
+            asked.cmd("SCAN").arg(cursor).arg("MATCH").arg(&all).arg("COUNT").arg(MANY);
+            let ((next, found),): ((u64, Vec<String>),) =
+                site.link.ask("counting the rows of tasks", &asked).await?;
+            // One may come twice.
+            rows.extend(found.iter().filter_map(|key| key.strip_prefix(&begins)).map(str::to_owned));
+            cursor = next;
+            if cursor == 0 {
+                return Ok(rows.len() as u64);
+            }
+        }
+    }
 }
 
 /// What is done, as errors say it.

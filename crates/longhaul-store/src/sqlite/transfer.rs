@@ -33,6 +33,10 @@ impl Transfer for Sqlite {
         self.read_with(miscounted)
     }
 
+    fn rows(&self) -> StoreFuture<'_, u64> {
+        self.read_with(rows)
+    }
+
     fn whole_entries(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeEntry)>> {
         self.read_with(move |conn, site| entries(conn, site, after))
     }
@@ -110,6 +114,11 @@ fn miscounted(conn: &Connection, site: &Site) -> Result<Vec<Miscount>, StoreErro
         Ok(Miscount::new(row.get::<_, String>(0)?, number(1)?, number(2)?))
     });
     wrong.and_then(Iterator::collect).map_err(failed)
+}
+
+fn rows(conn: &Connection, site: &Site) -> Result<u64, StoreError> {
+    let counted = conn.query_row("SELECT count(*) FROM tasks", [], |row| row.get::<_, i64>(0));
+    counted.map(i64::unsigned_abs).map_err(|error| site.error("counting the rows of tasks", error))
 }
 
 fn entries(conn: &Connection, site: &Site, after: u64) -> Result<Vec<(u64, WholeEntry)>, StoreError> {

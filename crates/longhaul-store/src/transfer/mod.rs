@@ -151,6 +151,10 @@ pub trait Transfer: TaskStore + EventStore + Registry + Kept {
     /// It looks at every task, as long as that takes, and on Redis at no single moment: whatever is written meanwhile may show.
     fn miscounted(&self) -> StoreFuture<'_, Vec<Miscount>>;
 
+    /// How many tasks there are, with what is left of forgotten ones: each is counted, as long as that takes, and
+    /// [`counts`](TaskStore::counts) must say the same. What is made or removed meanwhile may be counted or not.
+    fn rows(&self) -> StoreFuture<'_, u64>;
+
     /// Some entries behind this place, each with its place; none at the end.
     fn whole_entries(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeEntry)>>;
 

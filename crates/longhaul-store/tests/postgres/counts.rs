@@ -47,6 +47,8 @@ async fn what_many_owners_and_tasks_are_charged_is_counted_in_pages_and_to_the_b
     store.create(task("t")).await.unwrap();
     fill(&url);
     assert_eq!(store.miscounted().await.unwrap(), []);
+    let rows = run(&url, "SELECT count(*) FROM longhaul.tasks").unwrap().remove(0);
+    assert_eq!(store.rows().await.unwrap().to_string(), rows);
     query(
         &url,
         "UPDATE longhaul.accounts SET task_bytes = task_bytes + 1 WHERE who = sha256('many');

@@ -171,6 +171,7 @@ async fn what_many_owners_and_tasks_are_charged_is_counted_in_pages_and_to_the_b
     store.create(new).await.unwrap();
     server.say(&["EVAL", FILL, "0", &MANY.to_string()]);
     assert_eq!(store.miscounted().await.unwrap(), []);
+    assert_eq!(store.rows().await.unwrap(), 2 * MANY + 1);
     let word = |name: &str| format!(r#"{{"Principal":"{name}"}}"#);
     server.say(&["HINCRBY", "{t0}:task-bytes-of", &word("many"), "1"]);
     server.say(&["HDEL", "{t0}:task-bytes-of", &word("other1")]);
@@ -181,4 +182,9 @@ async fn what_many_owners_and_tasks_are_charged_is_counted_in_pages_and_to_the_b
             .map(|(name, charged, has)| Miscount::new(word(name), charged, has));
     wrong.sort_by(|one, other| one.owner.cmp(&other.owner));
     assert_eq!(store.miscounted().await.unwrap(), wrong);
+    server.say(&["DEL", "{t0}:task:m7"]);
+    assert_eq!(
+        (store.rows().await.unwrap(), store.counts().await.unwrap().retained),
+        (2 * MANY, 2 * MANY + 1)
+    );
 }

@@ -108,6 +108,7 @@ async fn goes_there_and_back(there: &str) {
     let counts = store.counts().await.unwrap();
     assert_eq!((counts.open, counts.retained), (lived::OPEN, many));
     assert_eq!(store.miscounted().await.unwrap(), []);
+    assert_eq!(store.rows().await.unwrap(), many);
     assert_eq!(&*store.entry(session).await.unwrap().unwrap().value, b"kept");
     let mut after = store.get(Scope::Operator, &id("full")).await.unwrap().unwrap();
     after.seq = before.seq;
@@ -135,6 +136,7 @@ async fn goes_there_and_back(there: &str) {
     let store = open(&last).await;
     assert_eq!(store.counts().await.unwrap(), counts);
     assert_eq!(store.miscounted().await.unwrap(), []);
+    assert_eq!(store.rows().await.unwrap(), many);
     assert_eq!(store.replay(stream, 7, 10).await.unwrap().unwrap().len(), 3);
     assert_eq!(store.append(stream, "event 11").await.unwrap(), 11);
     assert!(goes_on(&*store).await);

@@ -52,6 +52,7 @@ pub(super) async fn run(which: &Which) -> Outcome {
     };
     findings.look(&*store).await?;
     findings.weigh(&*store).await;
+    findings.count_all(&*store).await?;
     findings.show(which, format, &durability)
 }
 
@@ -133,6 +134,22 @@ impl Findings {
         if said != counted {
             self.problem(None, format!("it says that {said} tasks are open, and {counted} can be read"));
         }
+        Ok(())
+    }
+
+    /// Holds what the store says of how many tasks take room against how many there are, with what is left of forgotten ones.
+    async fn count_all(&mut self, store: &dyn Transfer) -> Result<(), StoreError> {
+        let (mut said, mut counted) = (0, 0);
+        for look in 0..COUNTS {
+            if look > 0 {
+                tokio::time::sleep(PAUSE).await;
+            }
+            (said, counted) = (store.counts().await?.retained, store.rows().await?);
+            if said == counted {
+                return Ok(());
+            }
+        }
+        self.problem(None, format!("it says that {said} tasks take room, and {counted} do"));
         Ok(())
     }
 
