@@ -47,10 +47,6 @@ pub(crate) fn post(
     body: &[u8],
     patience: Duration,
 ) -> io::Result<Sent> {
-    let until = Instant::now() + patience;
-    let mut stream = TcpStream::connect_timeout(&address, patience)?;
-    stream.set_nodelay(true)?;
-    stream.set_write_timeout(Some(patience))?;
     let mut request = format!("POST /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n");
     for (name, value) in headers {
         request += &format!("{name}: {value}\r\n");
@@ -58,7 +54,21 @@ pub(crate) fn post(
     request += &format!("Content-Length: {}\r\n\r\n", body.len());
     let mut bytes = request.into_bytes();
     bytes.extend_from_slice(body);
-    stream.write_all(&bytes)?;
+    send(address, &bytes, patience)
+}
+
+/// Asks for a page, the whole of which may take so long.
+pub(crate) fn get(address: SocketAddr, path: &str, patience: Duration) -> io::Result<Sent> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    send(address, request.as_bytes(), patience)
+}
+
+fn send(address: SocketAddr, request: &[u8], patience: Duration) -> io::Result<Sent> {
+    let until = Instant::now() + patience;
+    let mut stream = TcpStream::connect_timeout(&address, patience)?;
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(patience))?;
+    stream.write_all(request)?;
     Ok(Sent { stream, until })
 }
 

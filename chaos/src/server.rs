@@ -36,6 +36,8 @@ struct Said {
 struct Lines {
     lines: Vec<String>,
     address: Option<SocketAddr>,
+    /// Where it tells its numbers, if it does.
+    metrics: Option<SocketAddr>,
     ready: bool,
     closed: bool,
 }
@@ -112,6 +114,11 @@ impl Server {
         lines.address.filter(|_| lines.ready)
     }
 
+    /// Where it tells its numbers, if it says so.
+    pub(crate) fn metrics(&self) -> Option<SocketAddr> {
+        self.said.lock().metrics
+    }
+
     /// Everything it has said on standard error.
     pub(crate) fn said(&self) -> String {
         self.said.lock().lines.join("\n")
@@ -180,9 +187,12 @@ impl Said {
         let mut lines = self.lock();
         let plain = plain(&line);
         // A worker has no endpoint, and says where its health is asked for.
-        let url = ["mcp", "ready"].into_iter().find_map(|word| plain.trim_start().strip_prefix(word));
-        let address = url.and_then(|url| url.trim_start().strip_prefix("http://")?.split('/').next());
-        lines.address = address.and_then(|address| address.parse().ok()).or(lines.address);
+        let at = |word| {
+            let url = plain.trim_start().strip_prefix(word)?.trim_start();
+            url.strip_prefix("http://")?.split('/').next()?.parse().ok()
+        };
+        lines.address = at("mcp").or_else(|| at("ready")).or(lines.address);
+        lines.metrics = at("metrics").or(lines.metrics);
         lines.ready |= plain.starts_with("ready");
         lines.lines.push(plain);
         self.changed.notify_all();

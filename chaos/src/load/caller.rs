@@ -107,20 +107,21 @@ impl<'w> Caller<'w> {
 
     /// Makes a call, again and again until it is acknowledged, under its key.
     fn call(&mut self, order: Order) {
-        let Some(id) = self.until_made(&order) else { return };
+        let Some(id) = self.until_made(&order, true) else { return };
         self.world.made(Made { order: order.clone(), id: id.clone() });
         // What is forgotten meanwhile is not there for another call.
         if order.tool != BRIEF && self.random.percent(10) {
-            let again = self.until_made(&order);
+            let again = self.until_made(&order, false);
             if again.as_ref().is_some_and(|again| *again != id) {
-                self.complain(&order, format!("one call is {id} and {again:?}"));
+                self.complain(&order, format!("I13: one call is {id} and {again:?}"));
             }
         }
         let (made, waits) = (Instant::now(), Duration::from_millis(self.random.below(LONGEST_WAIT)));
         self.open.push(Call { order, id, made, cancelled: false, answers: BTreeMap::new(), waits });
     }
 
-    fn until_made(&mut self, order: &Order) -> Option<String> {
+    /// `is_first`: nobody has called it before.
+    fn until_made(&mut self, order: &Order, mut is_first: bool) -> Option<String> {
         let mut params = json!({
             "name": order.tool,
             "arguments": order.arguments(),
@@ -137,6 +138,7 @@ impl<'w> Caller<'w> {
                     let told: Value = serde_json::from_str(raw.get()).unwrap_or_default();
                     let task = if order.era == Era::D2 { &told["task"] } else { &told };
                     if let Some(id) = task["taskId"].as_str() {
+                        self.sight.made(order.era, order, task, is_first);
                         return Some(id.to_owned());
                     }
                     self.complain(order, format!("it is no task: {}", raw.get()));
@@ -149,7 +151,8 @@ impl<'w> Caller<'w> {
                     self.complain(order, format!("it is refused: {}", error.get()));
                     return None;
                 }
-                Reply::Silence => {}
+                // It may be made by now.
+                Reply::Silence => is_first = false,
             }
             thread::sleep(PAUSE);
         }
@@ -161,10 +164,10 @@ impl<'w> Caller<'w> {
         thread::sleep(PAUSE);
         if self.random.percent(10) && !self.done.is_empty() {
             let at = self.random.index(self.done.len());
-            let client = self.client(&self.done[at].order.clone());
-            let call = &self.done[at];
-            if let Shown::Open(_) = self.sight.look(&client, &call.order, &call.id) {
-                self.sight.broken.push(format!("{}: it had ended, and is open", call.order.key));
+            let (order, id) = (self.done[at].order.clone(), self.done[at].id.clone());
+            let client = self.client(&order);
+            if let Shown::Open(_) = self.sight.look(&client, &order, &id) {
+                self.complain(&order, "I2: it had ended, and is open".to_owned());
             }
         }
         if self.open.is_empty() {
@@ -182,7 +185,7 @@ impl<'w> Caller<'w> {
             }
             Shown::Open(questions) => {
                 if call.cancelled {
-                    self.complain(&call.order, "an acknowledged cancel left it open".to_owned());
+                    self.complain(&call.order, "I2: an acknowledged cancel left it open".to_owned());
                 }
                 match call.order.cancelled {
                     Some(after) if call.made.elapsed() > after => self.cancel(&mut call),
@@ -237,7 +240,7 @@ impl<'w> Caller<'w> {
         let Some(text) = asked.first().map(|asked| asked.text.clone()) else { return };
         let answer = self.chosen(call, &text, &text);
         if answer.acknowledged {
-            self.complain(&call.order, format!("it asks again what was answered: {text:?}"));
+            self.complain(&call.order, format!("I4: it asks again what was answered: {text:?}"));
             return;
         }
         let asked = asked.iter().filter(|asked| asked.text == text);

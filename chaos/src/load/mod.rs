@@ -11,6 +11,7 @@ mod killer;
 pub(crate) mod node;
 mod order;
 mod sight;
+mod status;
 mod store;
 mod verdict;
 mod waits;
@@ -35,7 +36,7 @@ use caller::{Call, Caller};
 use effects::{Effects, Stop};
 use longhaul_test::Random;
 use order::{COMMAND, Order};
-use sight::{Shown, Sight};
+use sight::{Looked, Shown, Sight};
 use verdict::Verdict;
 use waits::Waits;
 use watch::Watched;
@@ -297,7 +298,7 @@ fn look_at_all(world: &World, sight: &mut Sight, client: &Client) -> Vec<String>
         .iter()
         .filter(|made| made.order.is_seen_in(client.era()))
         .filter(|made| !matches!(sight.look(client, &made.order, &made.id), Shown::Ended | Shown::Gone));
-    open.map(|made| format!("{} ({}) has not ended", made.order.key, made.id)).collect()
+    open.map(|made| format!("I14: {} ({}) has not ended", made.order.key, made.id)).collect()
 }
 
 /// The tasks that were shown to have ended in more than one way.
@@ -307,7 +308,7 @@ fn shown_otherwise(calls: &[&Call], sights: &[&Sight]) -> Vec<String> {
         (call, sights.iter().filter_map(|sight| sight.end(era, &call.id)).collect::<BTreeSet<_>>())
     });
     let otherwise = ends.filter(|(_, ends)| ends.len() > 1);
-    otherwise.map(|(call, ends)| format!("{}: it was shown as {ends:?}", call.order.key)).collect()
+    otherwise.map(|(call, ends)| format!("I2: {}: it was shown as {ends:?}", call.order.key)).collect()
 }
 
 fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
@@ -337,13 +338,12 @@ fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
     let mut told: Vec<String> = Vec::new();
     let stops = world.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let stopped = stops.len();
-    let (mut looks, mut waits, mut changes) = (0, 0, 0);
+    let mut looked = Looked::default();
     for sight in sights {
-        looks += sight.looks;
-        waits += sight.waits;
-        changes += sight.changes;
+        looked += sight.looked;
         broken.extend(sight.violations(&stops));
     }
+    let Looked { looks, waits, changes, .. } = looked;
     let verdict = Verdict::of(&calls, &rest, &world.effects.clone().with_stops(stops), plan.seed)?;
     let ends = world.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let witness = witness::read(&place.store(), &ends, node::LEASE)?;
@@ -386,7 +386,7 @@ fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
     told.push(format!(
         "answers: {answers} acknowledged, {consumed} told to the work, {in_sessions} of them in sessions"
     ));
-    told.push(format!("effects: had {}", verdict.effects()));
+    told.push(format!("effects: had {}", verdict.told_of_effects()));
     ensure!(verdict.consumed == answers || !broken.is_empty(), "{} of {answers} answers", verdict.consumed);
     let count = broken.len();
     if count > 0 {

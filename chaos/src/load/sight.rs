@@ -1,11 +1,13 @@
 //! What one observer has seen of tasks, and what it must not see.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::AddAssign;
 
 use serde_json::Value;
 
 use super::effects::{Stop, moment};
 use super::order::{BRIEF, KEPT, Order};
+use super::status;
 use crate::mcp::{Client, Era, Reply};
 
 /// What one observer was told by `tasks/get`, and in a session by `tasks/result`, whichever node it asked.
@@ -14,14 +16,41 @@ pub(super) struct Sight {
     seen: HashMap<(Era, String), Seen>,
     /// The questions whose answers were acknowledged.
     answered: BTreeSet<String>,
+    pub(super) looked: Looked,
+    pub(super) broken: Vec<String>,
+    /// What was not kept as long as it seemed it had to be.
+    early: Vec<Early>,
+}
+
+/// How often it has looked, and at what.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Looked {
     pub(super) looks: usize,
     /// How many results it has waited for.
     pub(super) waits: usize,
     /// How many statuses it has seen that were not the one before.
     pub(super) changes: usize,
-    pub(super) broken: Vec<String>,
-    /// What was not kept as long as it seemed it had to be.
-    early: Vec<Early>,
+    /// How many statuses and dates it has held against those before.
+    pub(super) again: usize,
+    /// How many ends it has held against how they were shown before.
+    pub(super) ends: usize,
+    /// How many questions it has held against those that it knew.
+    pub(super) questions: usize,
+    /// How often it has looked at what is kept briefly, and that was gone.
+    pub(super) gone: usize,
+}
+
+impl AddAssign for Looked {
+    fn add_assign(&mut self, other: Self) {
+        let Self { looks, waits, changes, again, ends, questions, gone } = other;
+        self.looks += looks;
+        self.waits += waits;
+        self.changes += changes;
+        self.again += again;
+        self.ends += ends;
+        self.questions += questions;
+        self.gone += gone;
+    }
 }
 
 /// A task that was gone sooner after it was seen open than one is forgotten after its end, in milliseconds.
@@ -75,12 +104,12 @@ impl Sight {
             }
             Reply::Error(error) if error.get().contains("retryAfterMs") => return Shown::Silence,
             Reply::Error(error) => {
-                self.broken.push(format!("{}: tasks/get gives the error {}", order.key, error.get()));
+                self.broken.push(format!("I3: {}: tasks/get gives the error {}", order.key, error.get()));
                 return Shown::Silence;
             }
             Reply::Result(raw) => raw.get().to_owned(),
         };
-        self.looks += 1;
+        self.looked.looks += 1;
         let told: Value = serde_json::from_str(&raw).unwrap_or_default();
         let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
         let (status, date) = (text("status"), text("lastUpdatedAt"));
@@ -94,39 +123,50 @@ impl Sight {
             },
             _ => None,
         };
+        let otherwise = status::otherwise(client.era(), &told, result.as_deref());
         let raw = result.iter().fold(raw, |raw, result| format!("{raw} and {result}"));
         let seen = self.seen.entry((client.era(), id.to_owned())).or_default();
-        let mut complain = |what: String| self.broken.push(format!("{} ({id}): {what}", order.key));
+        let mut complain =
+            |which: &str, what: String| self.broken.push(format!("{which}: {} ({id}): {what}", order.key));
         if seen.gone {
-            complain(format!("it was gone, and is there again: {raw}"));
+            complain("I11", format!("it was gone, and is there again: {raw}"));
         }
-        if let Some(end) = &seen.end
-            && *end != raw
-        {
-            complain(format!("it had ended as {end}, and is {raw}"));
+        if let Some(end) = &seen.end {
+            self.looked.ends += 1;
+            if *end != raw {
+                complain("I2", format!("it had ended as {end}, and is {raw}"));
+            }
         }
         if let Some((waited, found)) = seen.result.as_ref().zip(result.as_ref())
             && waited != found
         {
-            complain(format!("who waited was told {waited}, and it is {found}"));
+            complain("I2", format!("who waited was told {waited}, and it is {found}"));
         }
+        if let Some(why) = otherwise {
+            complain("I1", format!("{why}: {raw}"));
+        }
+        if !status::may_follow(&seen.status, &status) {
+            complain("I1", format!("it is {status:?}, and was {:?}", seen.status));
+        }
+        self.looked.again += usize::from(!seen.status.is_empty());
         if date < seen.date {
-            complain(format!("its date ran backwards from {} to {raw}", seen.date));
+            complain("I10", format!("its date ran backwards from {} to {raw}", seen.date));
         }
         let dated = dated(client.era(), told);
         if date == seen.date && dated != seen.dated {
-            complain(format!("it was {} and is {dated} without a new date", seen.dated));
+            complain("I10", format!("it was {} and is {dated} without a new date", seen.dated));
         }
         for (text, name) in &questions {
             if self.answered.contains(name) {
-                complain(format!("it asks again what was answered: {text:?}"));
+                complain("I4", format!("it asks again what was answered: {text:?}"));
             }
+            self.looked.questions += 1;
             let known = seen.questions.entry(text.clone()).or_insert_with(|| name.clone());
             if known != name {
-                complain(format!("{text:?} was asked as {known} and is asked as {name}"));
+                complain("I5", format!("{text:?} was asked as {known} and is asked as {name}"));
             }
         }
-        self.changes += usize::from(status != seen.status);
+        self.looked.changes += usize::from(status != seen.status);
         (seen.status, seen.date, seen.dated) = (status, date, dated);
         match seen.status.as_str() {
             "working" | "input_required" => {
@@ -137,26 +177,34 @@ impl Sight {
                 seen.end = Some(raw);
                 let ended = *seen.ended.get_or_insert(asked);
                 if order.tool == BRIEF && asked - ended > KEPT_MS + SWEPT_MS {
-                    complain(format!("it is still there {} ms after it was seen ended", asked - ended));
+                    complain(
+                        "I11",
+                        format!("it is still there {} ms after it was seen ended", asked - ended),
+                    );
                 }
                 Shown::Ended
             }
-            other => {
-                complain(format!("it has the status {other:?}"));
-                Shown::Silence
-            }
+            _ => Shown::Silence,
+        }
+    }
+
+    /// A task was made, and told of so: by the first of its calls, or by one that may have found it.
+    pub(super) fn made(&mut self, era: Era, order: &Order, told: &Value, is_first: bool) {
+        let status = told["status"].as_str().unwrap_or_default();
+        if !status::may_be_made(era, status, is_first) {
+            self.broken.push(format!("I1: {}: it is made as {told}", order.key));
         }
     }
 
     /// Waits for what a task comes to, as only a session can.
     pub(super) fn wait(&mut self, client: &Client, order: &Order, id: &str) {
         let Some(result) = result(client, id) else { return };
-        self.waits += 1;
+        self.looked.waits += 1;
         let seen = self.seen.entry((client.era(), id.to_owned())).or_default();
         if let Some(before) = seen.result.replace(result.clone())
             && before != result
         {
-            self.broken.push(format!("{} ({id}): it came to {before}, and to {result}", order.key));
+            self.broken.push(format!("I2: {} ({id}): it came to {before}, and to {result}", order.key));
         }
     }
 
@@ -165,7 +213,7 @@ impl Sight {
         let is_early =
             |early: &&Early| !stops.iter().any(|stop| stop.held_back(early.open, early.gone, KEPT_MS));
         let tell = |Early { task, open, gone }: &Early| {
-            format!("{task}: it was forgotten {} ms after it was open", gone - open)
+            format!("I11: {task}: it was forgotten {} ms after it was open", gone - open)
         };
         self.broken.iter().cloned().chain(self.early.iter().filter(is_early).map(tell)).collect()
     }
@@ -190,11 +238,12 @@ impl Sight {
         let gone = moment();
         let seen = self.seen.entry((era, id.to_owned())).or_default();
         if order.tool != BRIEF {
-            self.broken.push(format!("{} ({id}): it is lost, and was {:?}", order.key, seen.status));
+            self.broken.push(format!("I3: {} ({id}): it is lost, and was {:?}", order.key, seen.status));
         } else if let Some(open) = seen.open.filter(|open| gone < open + KEPT_MS) {
             self.early.push(Early { task: format!("{} ({id})", order.key), open, gone });
         }
         seen.gone = true;
+        self.looked.gone += usize::from(order.tool == BRIEF);
         Shown::Gone
     }
 }

@@ -25,10 +25,14 @@ pub(super) struct Verdict {
     forgotten: usize,
     children: usize,
     /// Times that effects were had, and those more often than once.
-    effects: usize,
+    pub(super) effects: usize,
     repeated: usize,
     undone: usize,
     in_doubt: usize,
+    /// Times that an effect had the key of its step, which is the same each time.
+    pub(super) keys: usize,
+    /// Keys of calls, each of which is one task or forgotten.
+    pub(super) calls: usize,
     pub(super) consumed: usize,
     /// Of those, the answers that were given in sessions.
     pub(super) in_sessions: usize,
@@ -59,19 +63,20 @@ impl Verdict {
             match (&row.once, &row.parent) {
                 (Some(once), None) => by_key.entry(of_call(once.key.as_str())).or_default().push(row),
                 (None, Some(parent)) => by_parent.entry(parent.task.as_str()).or_default().push(row),
-                _ => verdict.broken.push(format!("nobody knows of {}: {:?}", row.id, row.arguments)),
+                _ => verdict.broken.push(format!("I13: nobody knows of {}: {:?}", row.id, row.arguments)),
             }
         }
+        verdict.calls = calls.len();
         for call in calls {
             let rows = by_key.remove(call.order.call_key(seed).as_str()).unwrap_or_default();
             let children = by_parent.remove(call.id.as_str()).unwrap_or_default();
             let judged = verdict.judge(call, &rows, &children, effects);
             judged.with_context(|| format!("{} cannot be judged", call.order.key))?;
         }
-        verdict.broken.extend(by_key.keys().map(|key| format!("nobody was told of the task of {key}")));
+        verdict.broken.extend(by_key.keys().map(|key| format!("I13: nobody was told of the task of {key}")));
         verdict
             .broken
-            .extend(by_parent.keys().map(|parent| format!("{parent} has children, and is no task")));
+            .extend(by_parent.keys().map(|parent| format!("I14: {parent} has children, and is no task")));
         Ok(verdict)
     }
 
@@ -92,7 +97,7 @@ impl Verdict {
             }
             rows => {
                 let ids: Vec<_> = rows.iter().map(|row| row.id.as_str()).collect();
-                self.complain(order, format!("acknowledged as {id}, and the store has {ids:?}"));
+                self.complain(order, format!("I13: acknowledged as {id}, and the store has {ids:?}"));
                 return Ok(());
             }
         };
@@ -117,7 +122,7 @@ impl Verdict {
     fn end(&mut self, order: &Order, row: &Record) -> Option<End> {
         let end = match row.outcome() {
             None => {
-                self.complain(order, format!("it has not ended: {:?}", row.phase));
+                self.complain(order, format!("I14: it has not ended: {:?}", row.phase));
                 return None;
             }
             Some(Outcome::Cancelled { .. }) => End::Cancelled,
@@ -141,7 +146,7 @@ impl Verdict {
             End::Lost => &mut self.lost,
         } += 1;
         if row.is_undoing() {
-            self.complain(order, format!("it is not undone: {:?}", row.undo));
+            self.complain(order, format!("I14: it is not undone: {:?}", row.undo));
         }
         Some(end)
     }
@@ -155,6 +160,15 @@ impl Verdict {
             let told: BTreeSet<&str> = here(TOLD).map(|line| line.came.as_str()).collect();
             let recorded = told.first().is_some_and(|told| *told != IN_DOUBT);
             let mut wrong = Vec::new();
+            // What is no step has no key.
+            for kind in [DID, UNDID] {
+                let keys = here(kind).map(|line| &*line.came).filter(|key| *key != "-");
+                self.keys += keys.clone().count();
+                let keys: BTreeSet<&str> = keys.collect();
+                if keys.len() > 1 {
+                    self.complain(order, format!("I5: at {what} {at}, one step has the keys {keys:?}"));
+                }
+            }
             if told.len() > 1 {
                 wrong.push(format!("it was told {told:?}"));
             }
@@ -191,11 +205,11 @@ impl Verdict {
                 undone.push((lines.iter().position(|line| line.what == UNDID && line.at == at), at));
             }
             for wrong in wrong {
-                self.complain(order, format!("at {what} {at}, {wrong}: {lines:?}"));
+                self.complain(order, format!("I7: at {what} {at}, {wrong}: {lines:?}"));
             }
         }
         if !undone.is_sorted_by(|earlier, later| earlier.0 > later.0) {
-            self.complain(order, format!("it was not undone in reverse: {lines:?}"));
+            self.complain(order, format!("I7: it was not undone in reverse: {lines:?}"));
         }
     }
 
@@ -215,7 +229,7 @@ impl Verdict {
             {
                 self.complain(
                     &call.order,
-                    format!("{choices:?} was answered at {at}, and it was told {told:?}"),
+                    format!("I4: {choices:?} was answered at {at}, and it was told {told:?}"),
                 );
             }
             let is_consumed = usize::from(*acknowledged && told.iter().any(|told| is_answer(told)));
@@ -233,7 +247,7 @@ impl Verdict {
             let arguments: Value = serde_json::from_str(row.arguments.as_str())?;
             let key = arguments["key"].as_str().unwrap_or_default();
             let Some(child) = orders.remove(key) else {
-                self.complain(order, format!("it made {key} twice, or for nobody"));
+                self.complain(order, format!("I7: it made {key} twice, or for nobody"));
                 continue;
             };
             // Not counted among the calls.
@@ -249,6 +263,7 @@ impl Verdict {
             }
             self.broken.append(&mut of.broken);
             self.effects += of.effects;
+            self.keys += of.keys;
             self.repeated += of.repeated;
         }
         if end == End::Completed && !orders.is_empty() {
@@ -271,7 +286,7 @@ impl Verdict {
     }
 
     /// What was had of effects.
-    pub(super) fn effects(&self) -> String {
+    pub(super) fn told_of_effects(&self) -> String {
         let Self { effects, repeated, undone, in_doubt, .. } = self;
         let mut text = format!("{effects} times, {repeated} of them again");
         write!(text, "; {undone} undone, {in_doubt} in doubt").expect("a string takes any text");
@@ -304,6 +319,12 @@ mod tests {
         assert_eq!(said("m0", End::Completed, "did 0 k\ntold 0 in doubt\n"), none);
         let undone = "did 0 k\ntold 0 1\ndid 1 k\ntold 1 1\nundid 1 k\nundid 0 k\n";
         assert_eq!(said("c0 c0 f0", End::Failed, undone), none);
+    }
+
+    #[test]
+    fn a_step_has_one_key() {
+        let said = said("l0", End::Completed, "did 0 k\ndid 0 j\ntold 0 2\n");
+        assert!(said.len() == 1 && said[0].contains("I5: at l 0"), "{said:?}");
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Watched {
     fn see(&mut self, record: &Record, now: Time, epochs: &mut HashMap<TaskId, Epoch>) {
         let mut complain = |what: &str| {
             let Record { id, tool, phase, questions, .. } = record;
-            self.broken.push(format!("{tool} {id}: {what}: {phase:?}, asks {questions:?}"));
+            self.broken.push(format!("{what}: {tool} {id}: {phase:?}, asks {questions:?}"));
         };
         let due = match &record.phase {
             Phase::Queued { not_before } => Some(*not_before),
@@ -67,22 +67,22 @@ impl Watched {
             Phase::Parked { until: Some(until) } => Some(*until),
             Phase::Parked { until: None } => {
                 if record.questions.is_empty() && record.children.open == 0 {
-                    complain("nothing will ever move it on");
+                    complain("I8: nothing will ever move it on");
                 }
                 None
             }
             _ => {
-                complain("it is open, and nobody knows how");
+                complain("I8: it is open, and nobody knows how");
                 None
             }
         };
         let late = due.map_or(0, |due| now.unix_ms().saturating_sub(due.unix_ms()));
         let late = Duration::from_millis(u64::try_from(late).unwrap_or(0));
         if late > PATIENCE {
-            complain("it is due, and nobody comes");
+            complain("I8: it is due, and nobody comes");
         }
         if epochs.insert(record.id.clone(), record.epoch).is_some_and(|before| before > record.epoch) {
-            complain("its epoch was set back");
+            complain("I6: its epoch was set back");
         }
         self.longest = self.longest.max(late);
     }

@@ -14,6 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::Kind;
+use super::remains::Remains;
+use super::witness::Witness;
 use crate::place::Place;
 use crate::processes;
 
@@ -63,12 +65,24 @@ impl Database {
         Ok(database)
     }
 
-    /// Its URL, by whatever way leads there.
-    pub(super) fn url(&self, way: SocketAddr) -> String {
+    /// Its URL, by whatever way leads there, for somebody of this name.
+    pub(super) fn url(&self, way: SocketAddr, who: &str) -> String {
         match self.kind {
-            Kind::Postgres => format!("postgres://tester@{way}/postgres?sslmode=disable"),
+            Kind::Postgres => {
+                format!("postgres://tester@{way}/postgres?sslmode=disable&application_name={who}")
+            }
             Kind::Redis => format!("redis://{way}"),
         }
+    }
+
+    /// Has every change of its store be seen, which is there.
+    pub(super) fn witness(&self) -> Result<Witness> {
+        Witness::begin(self.kind, self.address, &self.url(self.address, "witness"))
+    }
+
+    /// What is in it now.
+    pub(super) fn remains(&self) -> Result<Remains> {
+        Remains::of(self.kind, &self.url(self.address, "witness"))
     }
 
     /// Starts it, and waits until it answers.

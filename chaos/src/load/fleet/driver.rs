@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +18,9 @@ use super::super::{World, killer};
 use super::Fault;
 use super::database::Database;
 use super::link::{Link, Weather};
+use super::remains::Remains;
+use super::witness::{Seen, Witness};
+use crate::http;
 use crate::place::Place;
 use crate::server::Server;
 
@@ -39,16 +43,27 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How long everything is given to come back in the end.
 const CALM: Duration = Duration::from_secs(60);
 
+/// How far from the right time a clock is, at most, in seconds.
+const SKEW: u64 = 3600;
+
+/// How often the program is asked for its figures, and how long it has to say them.
+const ASKS: Duration = Duration::from_millis(500);
+const ANSWERS: Duration = Duration::from_millis(200);
+
 /// A fleet, and what was done to it.
 pub(super) struct Fleet<'w> {
     world: &'w World,
     place: &'w Place,
     random: Random,
-    faults: Vec<Fault>,
+    pub(super) faults: Vec<Fault>,
     database: Database,
     /// When the database comes back, while it is dead, and when that began.
     back: Option<(Instant, i64)>,
     nodes: Vec<Node>,
+    /// How many processes were started.
+    started: usize,
+    /// Who sees all that is written, once there is a store.
+    witness: Option<Witness>,
     pub(super) done: BTreeMap<Fault, usize>,
     pub(super) figures: Figures,
     pub(super) broken: Vec<String>,
@@ -71,6 +86,11 @@ struct Node {
     slot: Option<usize>,
     link: Link,
     server: Option<Server>,
+    /// What the clock of its process is wrong by, as that reads it, if anything is.
+    clock: Option<PathBuf>,
+    /// What this process has come across, as far as it has said so, and when it is asked again, if it is to be asked.
+    figures: Figures,
+    asked: Instant,
     serves: bool,
     trouble: Option<Trouble>,
 }
@@ -85,6 +105,23 @@ struct Trouble {
     next: Instant,
 }
 
+impl Figures {
+    /// Those of the program, which tells them there.
+    fn told_at(address: SocketAddr) -> Option<Self> {
+        let answer = http::get(address, "/metrics", ANSWERS).and_then(http::Sent::answer).ok()?;
+        Self::of(std::str::from_utf8(&answer.body).ok().filter(|_| answer.whole)?)
+    }
+
+    fn of(told: &str) -> Option<Self> {
+        let number = |name: &str| {
+            let found = told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            found?.trim().parse().ok()
+        };
+        let takeovers = number("longhaul_task_takeovers_total")?;
+        Some(Self { takeovers, fenced: number("longhaul_task_fenced_writes_total")? })
+    }
+}
+
 impl<'w> Fleet<'w> {
     /// A fleet, all of which serves.
     pub(super) fn start(
@@ -96,8 +133,21 @@ impl<'w> Fleet<'w> {
     ) -> Result<Self> {
         let (done, figures) = (BTreeMap::new(), Figures::default());
         let (nodes, broken) = (Vec::new(), Vec::new());
-        let mut fleet =
-            Self { world, place, random, faults, database, back: None, nodes, done, figures, broken };
+        let (back, started, witness) = (None, 0, None);
+        let mut fleet = Self {
+            world,
+            place,
+            random,
+            faults,
+            database,
+            back,
+            nodes,
+            started,
+            witness,
+            done,
+            figures,
+            broken,
+        };
         fs::write(fleet.configuration(), node::configuration(&world.effects) + &node::tokens())?;
         for number in 0..FRONTS + WORKERS + 2 {
             let slot = Some(number).filter(|slot| *slot <= PROGRAM);
@@ -106,11 +156,23 @@ impl<'w> Fleet<'w> {
             let kind = if is_program { "the program as " } else { "" };
             let name = format!("{kind}{} {number}", word(role));
             let link = Link::to(fleet.database.address)?;
-            let (server, serves, trouble) = (None, false, None);
-            fleet.nodes.push(Node { name, role, is_program, slot, link, server, serves, trouble });
+            fleet.nodes.push(Node {
+                name,
+                role,
+                is_program,
+                slot,
+                link,
+                server: None,
+                clock: None,
+                figures: Figures::default(),
+                asked: Instant::now(),
+                serves: false,
+                trouble: None,
+            });
             // The first makes the format of the store.
             if number == 0 {
                 fleet.until_all_serve()?;
+                fleet.witness = Some(fleet.database.witness()?);
             }
         }
         fleet.until_all_serve()?;
@@ -137,6 +199,12 @@ impl<'w> Fleet<'w> {
         self.back = self.back.map(|(_, since)| (Instant::now(), since));
         self.until_all_serve()?;
         Ok(self)
+    }
+
+    /// What was seen of all that was written until now, and what is there.
+    pub(super) fn seen(&mut self) -> Result<(Seen, Remains)> {
+        let witness = self.witness.take().context("what is written is witnessed once")?;
+        Ok((witness.end()?, self.database.remains()?))
     }
 
     /// Kills every node, and starts a front and a worker of each kind anew.
@@ -192,12 +260,14 @@ impl<'w> Fleet<'w> {
     }
 
     fn start_node(&mut self, at: usize) -> Result<Server> {
-        let node = &self.nodes[at];
-        let (url, role) = (self.database.url(node.link.address), word(node.role));
+        let (node, number) = (&self.nodes[at], self.started);
+        let who = format!("node-{at}-{number}");
+        let (url, role) = (self.database.url(node.link.address, &who), word(node.role));
         let mut command = if node.is_program {
             let mut program = Command::new(self.place.program());
             program.arg("serve").arg(self.configuration()).args(["--http", "127.0.0.1:0", "--store", &url]);
             program.arg("--state").arg(self.world.effects.state()).args(["--no-watch", "--role", role]);
+            program.args(["--metrics", "127.0.0.1:0"]);
             for node::Known { name, shown } in [node::CALLER, node::STRANGER] {
                 program.env(node::variable(name), shown.trim_start_matches("Bearer "));
             }
@@ -211,13 +281,30 @@ impl<'w> Fleet<'w> {
         };
         let (name, token) = self.place.mark();
         command.env(name, token);
+        self.started += 1;
+        self.nodes[at].clock = None;
         if self.faults.contains(&Fault::Clock) && self.random.percent(60) {
-            let skew = if self.random.percent(50) { "+1h" } else { "-1h" };
+            let clock = self.place.path(&format!("clock-{number}"));
+            self.skew(&clock)?;
             // Clocks that only count what passes are right on any machine.
-            command.env("LD_PRELOAD", faketime()?).env("FAKETIME", skew).env("DONT_FAKE_MONOTONIC", "1");
-            self.count(Fault::Clock);
+            command.env("LD_PRELOAD", faketime()?).env("DONT_FAKE_MONOTONIC", "1");
+            // Whenever the time is asked for, it is what the file says by then.
+            command
+                .env("FAKETIME_TIMESTAMP_FILE", &clock)
+                .env("FAKETIME_NO_CACHE", "1")
+                .env_remove("FAKETIME");
+            self.nodes[at].clock = Some(clock);
         }
         Server::spawn(command)
+    }
+
+    /// Has a clock be wrong by something else.
+    fn skew(&mut self, clock: &Path) -> Result<()> {
+        let by = self.random.between(0, 2 * SKEW + 1).cast_signed() - SKEW.cast_signed();
+        // Whoever reads it finds the one or the other.
+        let next = clock.with_extension("next");
+        fs::write(&next, format!("{by:+}\n"))?;
+        fs::rename(next, clock).context("a clock cannot be set")
     }
 
     fn count(&mut self, fault: Fault) {
@@ -226,17 +313,23 @@ impl<'w> Fleet<'w> {
 
     /// Does one more thing, if it can be done.
     fn begin(&mut self) -> Result<()> {
-        let acute: Vec<Fault> = self.faults.iter().copied().filter(|fault| *fault != Fault::Clock).collect();
-        if acute.is_empty() {
-            return Ok(());
-        }
-        let fault = acute[self.random.index(acute.len())];
+        let fault = self.faults[self.random.index(self.faults.len())];
         if fault == Fault::Database {
             // One in three: it is everybody's.
             if self.back.is_none() && self.random.percent(33) {
                 self.database.kill()?;
                 let back = Instant::now() + Duration::from_millis(self.random.below(3000));
                 self.back = Some((back, moment()));
+                self.count(fault);
+            }
+            return Ok(());
+        }
+        if fault == Fault::Clock {
+            // Whatever else is wrong with the node.
+            let at = self.random.index(self.nodes.len());
+            let clock = self.nodes[at].clock.clone().filter(|_| self.nodes[at].serves);
+            if let Some(clock) = clock {
+                self.skew(&clock)?;
                 self.count(fault);
             }
             return Ok(());
@@ -352,6 +445,11 @@ impl Node {
                 world.slots[slot].set(Some(address));
             }
         }
+        if self.is_program && self.serves && self.trouble.is_none() && Instant::now() >= self.asked {
+            self.asked = Instant::now() + ASKS;
+            // One that does not answer is asked again.
+            self.figures = server.metrics().and_then(Figures::told_at).unwrap_or(self.figures);
+        }
         Ok(())
     }
 
@@ -366,10 +464,12 @@ impl Node {
         }
         let said = server.all_said();
         let told = said.lines().rev().find_map(|line| line.strip_prefix(node::FIGURES)?.split_once(' '));
-        if let Some((takeovers, fenced)) = told {
-            figures.takeovers += takeovers.parse().unwrap_or(0);
-            figures.fenced += fenced.parse().unwrap_or(0);
-        }
+        let number = |digits: &str| digits.parse().unwrap_or(0);
+        let told =
+            told.map(|(takeovers, fenced)| Figures { takeovers: number(takeovers), fenced: number(fenced) });
+        let Figures { takeovers, fenced } = told.unwrap_or_else(|| std::mem::take(&mut self.figures));
+        figures.takeovers += takeovers;
+        figures.fenced += fenced;
         Ok(())
     }
 

@@ -96,7 +96,7 @@ impl<'w> Hasty<'w> {
                 |row: &&Record| row.once.as_ref().is_some_and(|once| of_call(once.key.as_str()) == key);
             let count = rows.iter().filter(is_its).count();
             if count > 1 {
-                verdict.broken.push(format!("{}: one call is {count} tasks", order.key));
+                verdict.broken.push(format!("I13: {}: one call is {count} tasks", order.key));
             }
             verdict.judge_effects(order, End::Completed, &effects.lines(&order.key)?);
         }

@@ -7,7 +7,10 @@ mod database;
 mod driver;
 mod hasty;
 mod link;
+mod remains;
+mod report;
 mod stranger;
+mod witness;
 
 use std::fmt;
 use std::fs;
@@ -23,17 +26,18 @@ use longhaul_test::Random;
 
 use super::caller::{Call, Caller};
 use super::order::{COMMAND, Order, QUICK};
-use super::sight::Sight;
+use super::sight::{Looked, Sight};
 use super::verdict::Verdict;
 use super::waits;
 use super::watch::{self, Watched};
-use super::{CALLERS, MOST, OBSERVERS, PATIENCE, World, look_at_all, node, observe, shown_otherwise, store};
+use super::{CALLERS, MOST, PATIENCE, World, look_at_all, node, observe, shown_otherwise, store};
 use crate::mcp::{Address, Era};
 use crate::place::Place;
 use crate::processes;
 use database::Database;
 use driver::{FRONTS, Fleet, PROGRAM};
 use hasty::Hasty;
+use report::{Held, Report};
 use stranger::Stranger;
 
 /// On what, how long, how much, and by which seed.
@@ -83,7 +87,7 @@ pub(crate) enum Fault {
     Flap,
     /// The database is killed, and started again
     Database,
-    /// A node believes it is an hour earlier or later
+    /// A node believes from one moment to the next that it is up to an hour earlier or later
     Clock,
 }
 
@@ -97,7 +101,7 @@ impl fmt::Display for Fault {
             Self::Delay => "ways slow",
             Self::Flap => "ways cut each second",
             Self::Database => "times the database killed",
-            Self::Clock => "nodes with a clock an hour wrong",
+            Self::Clock => "clocks set wrong while they ran",
         })
     }
 }
@@ -118,7 +122,7 @@ pub(crate) fn run(place: &Place, plan: &Plan) -> Result<String> {
         driver::faketime()?;
     }
     let database = Database::start(kind, place)?;
-    let direct = database.url(database.address);
+    let direct = database.url(database.address, "watch");
     let each_second = Some(f64::from(rate));
     let load = super::Plan { tasks: usize::MAX, kills: 0, processes: PROGRAM + 1, seed, within, each_second };
     let mut world = World::new(load, place);
@@ -237,20 +241,24 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
     let (read, unread) = read_output(world, &calls);
     broken.extend(unread);
     check(place, direct, &mut broken)?;
+    let (seen, remains) = fleet.seen()?;
+    broken.extend(seen.broken.iter().cloned());
+    broken.extend(remains.broken());
     // What they have begun has ended, and they with it.
-    let (done, figures) = (std::mem::take(&mut fleet.done), fleet.figures);
+    let (done, figures, faults) = (std::mem::take(&mut fleet.done), fleet.figures, fleet.faults.clone());
     drop(fleet);
-    broken.extend(processes::expect_none(place, None, PATIENCE).err().map(|left| left.to_string()));
+    let left = processes::expect_none(place, None, PATIENCE).err();
+    broken.extend(left.map(|left| format!("I14: {left}")));
+    let asks = rest.rows.iter().filter(|row| !row.questions.is_empty());
+    broken.extend(asks.map(|row| format!("I14: {} has ended, and asks", row.id)));
     let (quick, calls_rows) = rest.rows.into_iter().partition(|row| &*row.tool == QUICK);
     rest.rows = calls_rows;
     let sights: Vec<&Sight> = callers.iter().map(|caller| &caller.sight).chain(&observers).collect();
     broken.extend(shown_otherwise(&calls, &sights));
     let stops = world.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let (mut looks, mut waits, mut changes) = (0, 0, 0);
+    let mut looked = Looked::default();
     for sight in sights {
-        looks += sight.looks;
-        waits += sight.waits;
-        changes += sight.changes;
+        looked += sight.looked;
         broken.extend(sight.violations(&stops));
     }
     let effects = world.effects.clone().with_stops(stops);
@@ -261,60 +269,66 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
         broken.extend(hasty.judge(&quick, &effects)?);
     }
     broken.extend(strangers.iter().flat_map(|stranger| stranger.broken.iter().cloned()));
-    let tried: usize = strangers.iter().map(|stranger| stranger.tried).sum();
     broken.extend(watched.broken.iter().cloned());
     broken.extend(verdict.broken.iter().cloned());
-    let lost: usize =
-        callers.iter().map(Caller::lost_sessions).chain(hasty.iter().map(Hasty::lost_sessions)).sum();
-    if lost > 0 {
-        broken.push(format!("{lost} sessions were forgotten"));
-    }
-    let hung = world.slots.iter().flat_map(Address::hung);
-    broken.extend(hung.map(|asked| format!("nobody answered in a minute, nor went away: {asked}")));
-    let (open, _) = rest.counts;
-    if open > 0 {
-        broken.push(format!("{open} tasks are counted as open, and none is"));
-    }
+    broken.extend(beside(world, &callers, &hasty));
     let answers = world.answers.load(Ordering::SeqCst);
     if verdict.consumed != answers {
-        broken.push(format!("of {answers} acknowledged answers {} were told to the work", verdict.consumed));
+        broken.push(format!(
+            "I4: of {answers} acknowledged answers {} were told to the work",
+            verdict.consumed
+        ));
     }
     let such = |is: &dyn Fn(&Order) -> bool| calls.iter().filter(|call| is(&call.order)).count();
     let (sessions, commands) = (such(&|order| order.era == Era::D2), such(&|order| order.tool == COMMAND));
-    let faults = done.iter().map(|(fault, count)| format!("{count} {fault}")).collect::<Vec<_>>();
-    let told = [
+    let failed = done.iter().map(|(fault, count)| format!("{count} {fault}")).collect::<Vec<_>>();
+    let told = vec![
         format!("loaded for {:.0} s", loaded.as_secs_f64()),
         format!(
             "tasks: {} ({sessions} in sessions of 2025-11-25, {commands} commands), and {answered} quick calls",
             calls.len()
         ),
         format!("how they ended: {}", verdict.ends()),
-        format!("faults: {}", faults.join(", ")),
+        format!("faults: {}", failed.join(", ")),
         format!("takeovers: {}", figures.takeovers),
         format!("fenced writes: {}", figures.fenced),
-        format!(
-            "looks: {looks} by {} observers saw {changes} statuses; {waits} results were waited for",
-            CALLERS + OBSERVERS
-        ),
-        format!("strangers: tried {tried} times to learn or change what is another's"),
-        format!("answers: {answers} acknowledged, {} of them in sessions", verdict.in_sessions),
-        format!("effects: had {}", verdict.effects()),
         format!("output: of {read} commands, whichever node had them, read at the program"),
-        format!(
-            "witnesses: {} looks at the store saw {} open tasks, the longest {:.1} s over its time",
-            watched.looks,
-            watched.rows,
-            watched.longest.as_secs_f64()
-        ),
-        format!("violations: {}", broken.len()),
     ];
+    let tried = strangers.iter().map(|stranger| stranger.tried).sum();
+    let (verdict, seen, watched, remains) = (&verdict, &seen, &watched, &remains);
+    let held = Held { looked, verdict, seen, watched, remains, answers, tried }.each();
+    let report =
+        Report { within: world.plan.within, tasks: calls.len(), answers, figures, faults, done, held };
+    conclude(place, &report, broken, told)
+}
+
+/// Says what it comes to.
+fn conclude(
+    place: &Place,
+    report: &Report,
+    mut broken: Vec<String>,
+    mut told: Vec<String>,
+) -> Result<String> {
+    told.extend(report.lines(&broken));
+    told.push(format!("violations: {}", broken.len()));
     if !broken.is_empty() {
         fs::write(place.path("violations"), broken.join("\n"))?;
         broken.truncate(MOST);
         bail!("{}\n{}", broken.join("\n"), told.join("\n"));
     }
-    ensure!(!calls.is_empty(), "nothing was called:\n{}", told.join("\n"));
-    Ok(format!("\n{}", told.map(|line| format!("          {line}")).join("\n")))
+    let not_shown = report.not_shown();
+    ensure!(not_shown.is_empty(), "it shows nothing: {}\n{}", not_shown.join(", "), told.join("\n"));
+    Ok(format!("\n{}", told.iter().map(|line| format!("          {line}")).collect::<Vec<_>>().join("\n")))
+}
+
+/// What is wrong that no invariant is about.
+fn beside(world: &World, callers: &[Caller<'_>], hasty: &[Hasty<'_>]) -> Vec<String> {
+    let lost: usize =
+        callers.iter().map(Caller::lost_sessions).chain(hasty.iter().map(Hasty::lost_sessions)).sum();
+    let lost = (lost > 0).then(|| format!("{lost} sessions were forgotten"));
+    let hung = world.slots.iter().flat_map(Address::hung);
+    let hung = hung.map(|asked| format!("nobody answered in a minute, nor went away: {asked}"));
+    lost.into_iter().chain(hung).collect()
 }
 
 /// Reads what the commands have written, whoever started them, at the program; gives how many that were, and what is not so.
@@ -325,7 +339,7 @@ fn read_output(world: &World, calls: &[&Call]) -> (usize, Vec<String>) {
     for call in written {
         match client.output(&call.id, "stdout") {
             Ok(said) if said == node::WRITTEN.as_bytes() => read += 1,
-            other => broken.push(format!("{}: its command wrote {other:?}", call.order.key)),
+            other => broken.push(format!("I7: {}: its command wrote {other:?}", call.order.key)),
         }
     }
     (read, broken)
@@ -337,7 +351,7 @@ fn check(place: &Place, url: &str, broken: &mut Vec<String>) -> Result<()> {
     let checked = checked.context("the store cannot be checked")?;
     if !checked.status.success() {
         let [said, wrong] = [&checked.stdout, &checked.stderr].map(|said| String::from_utf8_lossy(said));
-        broken.push(format!("the store is not as it must be: {said}{wrong}"));
+        broken.push(format!("I12: the store is not as it must be: {said}{wrong}"));
     }
     Ok(())
 }
