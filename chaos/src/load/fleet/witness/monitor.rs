@@ -41,12 +41,15 @@ impl Monitor {
                     return Ok(told.seen);
                 }
                 // It was killed, and something may be done before it is listened to again.
-                told.tasks.clear();
-                told.learnt.clear();
                 told.seen.gaps += 1;
                 stream = loop {
-                    match listen(address) {
-                        Ok(stream) => break stream,
+                    let again =
+                        listen(address).and_then(|stream| Ok((stream, kept(address, told.seen.gaps)?)));
+                    match again {
+                        Ok((stream, kept)) => {
+                            told.pass_over(kept);
+                            break stream;
+                        }
                         Err(error) if its.load(Ordering::SeqCst) => return Err(error),
                         Err(_) => thread::sleep(RETRY),
                     }
@@ -79,9 +82,47 @@ fn listen(address: SocketAddr) -> Result<BufReader<TcpStream>> {
     Ok(reader)
 }
 
+/// A task as it is kept: its name, its version, when it is gone, its record, and its steps.
+type Kept = (String, String, String, String, Vec<String>);
+
+/// What is under way, all at one moment, which shows in what is told: there this is said.
+const KEPT: &str = r#"
+redis.call('ECHO', ARGV[2])
+local tag, kept, known = ARGV[1], {}, {}
+for _, set in ipairs({'open', 'leases', 'waiting'}) do
+  for _, id in ipairs(redis.call('ZRANGE', tag .. set, 0, -1)) do
+    if not known[id] then
+      known[id] = true
+      local row = redis.call('HMGET', tag .. 'task:' .. id, 'v', 'g', 'r')
+      kept[#kept + 1] = {id, row[1], row[2] or '', row[3], redis.call('HGETALL', tag .. 'steps:' .. id)}
+    end
+  end
+end
+return kept
+"#;
+
+/// What is under way on a server that was killed.
+fn kept(address: SocketAddr, gap: usize) -> Result<Vec<Kept>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let how = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(10)));
+        let client = redis::Client::open(format!("redis://{address}"))?;
+        let mut connection = client.get_multiplexed_async_connection_with_config(&how).await?;
+        let script = redis::Script::new(KEPT);
+        Ok(script.arg("{longhaul}:").arg(again(gap)).invoke_async(&mut connection).await?)
+    })
+}
+
+/// What is said of what was kept in this gap.
+fn again(gap: usize) -> String {
+    format!("longhaul-chaos-hears-again-after-{gap}.")
+}
+
 /// What was told.
 #[derive(Debug)]
 struct Told {
+    /// What was kept in the gap that is over, until that is told of: what comes before it is in it.
+    next: Option<Vec<Kept>>,
     seen: Seen,
     tasks: HashMap<String, Task>,
     /// What the steps of open tasks came to, by their tasks and keys.
@@ -104,7 +145,28 @@ const STEPS: &str = "{longhaul}:steps:";
 impl Told {
     fn new() -> Self {
         let seen = Seen { by_nodes: true, ..Seen::default() };
-        Self { seen, tasks: HashMap::new(), learnt: HashMap::new() }
+        Self { next: None, seen, tasks: HashMap::new(), learnt: HashMap::new() }
+    }
+
+    /// Forgets what may not be so any more; this is, from when it is told of.
+    fn pass_over(&mut self, kept: Vec<Kept>) {
+        self.tasks.clear();
+        self.learnt.clear();
+        self.next = Some(kept);
+    }
+
+    /// Goes on with what was kept.
+    fn go_on(&mut self, kept: Vec<Kept>) -> Result<()> {
+        for (id, version, gone, record, steps) in &kept {
+            let (by, at) = standing(version, gone, record)?;
+            self.tasks.insert(id.clone(), Task { by, at, is_whole: true });
+            let learnt = self.learnt.entry(id.clone()).or_default();
+            for pair in steps.chunks_exact(2) {
+                let step: Value = serde_json::from_str(&pair[1])?;
+                learnt.insert(pair[0].clone(), step[1]["state"].clone());
+            }
+        }
+        Ok(())
     }
 
     /// Hears all that is told on a connection; whether that was enough.
@@ -118,6 +180,14 @@ impl Told {
             let text = String::from_utf8_lossy(&line);
             if text.contains(OVER) && text.to_ascii_lowercase().contains("\"echo\"") {
                 return Ok(true);
+            }
+            if let Some(kept) = self.next.take() {
+                // It is asked for as well before the server knows the script.
+                match text.contains(r#" lua] "ECHO""#) && text.contains(&again(self.seen.gaps)) {
+                    true => self.go_on(kept)?,
+                    false => self.next = Some(kept),
+                }
+                continue;
             }
             if let Some((_, command)) = text.split_once(" lua] ") {
                 let words = words(command).with_context(|| format!("it is told {text:?}"))?;
@@ -153,33 +223,22 @@ impl Told {
         let field = |name: &str| fields.chunks_exact(2).find(|pair| pair[0] == name).map(|pair| pair[1]);
         // A number alone, or a lease that is renewed.
         let (Some(version), Some(record)) = (field("v"), field("r")) else { return Ok(()) };
-        let (by, _) = version.rsplit_once('.').context("a version is of no node")?;
-        let record: Record = serde_json::from_str(record)?;
-        let is_erased = field("g").is_some_and(|at| !at.is_empty());
-        let end = record
-            .outcome()
-            .map(|how| format!("{how:?} {:?} {:?}", record.terminal_at, record.status_changed_at));
-        let at = Standing {
-            epoch: record.epoch.get(),
-            holder: record.lease().filter(|_| !is_erased).map(|lease| lease.node.to_string()),
-            end: end.filter(|_| !is_erased),
-            is_erased,
-        };
+        let (by, at) = standing(version, field("g").unwrap_or_default(), record)?;
         // What it is called with is written once.
         let is_new = field("a").is_some();
         let before = self.tasks.remove(task);
         let is_whole = is_new || before.as_ref().is_some_and(|before| before.is_whole);
         let before = before.map(|task| task.at);
         if is_new || before.as_ref().is_some_and(|before| *before != at) {
-            self.seen.changed(task, by, before.as_ref(), &at);
+            self.seen.changed(task, &by, before.as_ref(), &at);
         }
-        self.tasks.insert(task.to_owned(), Task { by: by.to_owned(), at, is_whole });
+        self.tasks.insert(task.to_owned(), Task { by, at, is_whole });
         Ok(())
     }
 
     /// Steps are written behind their task, in the same script.
     fn record(&mut self, task: &str, steps: &[&str]) -> Result<()> {
-        // What was written in a gap is not known, and nor is how far it was.
+        // Else it is not known how far they were.
         let Some(Task { by, at, .. }) = self.tasks.get(task).filter(|task| task.is_whole) else {
             return Ok(());
         };
@@ -204,6 +263,23 @@ impl Told {
         }
         Ok(())
     }
+}
+
+/// Who has written a task, and where it stands: by its version, when it is gone, and its record.
+fn standing(version: &str, gone: &str, record: &str) -> Result<(String, Standing)> {
+    let (by, _) = version.rsplit_once('.').context("a version is of no node")?;
+    let record: Record = serde_json::from_str(record)?;
+    let is_erased = !gone.is_empty();
+    let end = record
+        .outcome()
+        .map(|how| format!("{how:?} {:?} {:?}", record.terminal_at, record.status_changed_at));
+    let at = Standing {
+        epoch: record.epoch.get(),
+        holder: record.lease().filter(|_| !is_erased).map(|lease| lease.node.to_string()),
+        end: end.filter(|_| !is_erased),
+        is_erased,
+    };
+    Ok((by.to_owned(), at))
 }
 
 /// How far a step is, in a word.
@@ -288,6 +364,38 @@ mod tests {
         assert_eq!(say(&["HSET", &steps, "j", &learnt(2)]), 2, "it was recorded otherwise");
         assert_eq!(say(&["HSET", &task, "v", "b.2", "g", "", "r", &record(1, "b")]), 3, "no other epoch");
         assert_eq!((told.seen.claims, told.seen.steps), (2, 2));
+    }
+
+    #[test]
+    fn it_goes_on_after_a_gap_with_what_was_kept_then() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+        let quoted = |word: &str| format!("\"{}\"", word.replace('\\', r"\\").replace('"', "\\\""));
+        let line = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+            format!("+1.5 [0 lua] {}\r\n", words.join(" "))
+        };
+        let task = format!("{TASK}t");
+        let write = |version: &str, record: &str| line(&["HSET", &task, "v", version, "g", "", "r", record]);
+        let mut told = Told::new();
+        told.seen.gaps = 3;
+        let step = r#"[1,{"state":"Begun"}]"#;
+        let steps = vec!["k".to_owned(), step.to_owned()];
+        told.pass_over(vec![("t".to_owned(), "b.9".to_owned(), String::new(), record(2, "b"), steps)]);
+        let asked = format!("+1.5 [0 127.0.0.1:1] \"EVALSHA\" {}\r\n", quoted(&again(3)));
+        let said = [
+            asked,
+            write("a.1", &record(1, "a")),
+            line(&["ECHO", &again(3)]),
+            line(&["HSET", &format!("{STEPS}t"), "k", r#"[1,{"state":{"Learnt":{"value":1}}}]"#]),
+            write("c.1", &record(2, "c")),
+            format!("+1.5 [0 127.0.0.1:1] \"ECHO\" \"{OVER}\"\r\n"),
+        ];
+        server.accept().unwrap().0.write_all(said.concat().as_bytes()).unwrap();
+        assert!(told.hear(BufReader::new(stream)).unwrap());
+        assert_eq!((told.seen.changes, told.seen.steps), (1, 1));
+        let broken = told.seen.broken.join(", ");
+        assert!(broken.contains("c has got it from Some(\"b\") without another epoch"), "{broken}");
     }
 
     #[test]
