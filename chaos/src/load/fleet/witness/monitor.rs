@@ -250,10 +250,8 @@ impl Told {
             let before = learnt.insert((*key).to_owned(), state.clone());
             let was = before.as_ref().map_or("Begun", kind);
             match kind(state) {
-                _ if was == "Learnt" => {
-                    if before.as_ref() != Some(state) {
-                        self.seen.recorded_otherwise(task, by, key);
-                    }
+                _ if was == "Learnt" && before.as_ref() != Some(state) => {
+                    self.seen.recorded_otherwise(task, by, key);
                 }
                 "Learnt" if matches!(was, "Begun" | "Due" | "Owed") => {
                     self.seen.recorded(task, by, key, at.holder.as_deref());
