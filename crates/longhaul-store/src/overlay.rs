@@ -441,7 +441,7 @@ impl<O: Overlay> TaskStore for O {
     }
 }
 
-/// What a store is asked to do.
+/// What a store is asked to do: a [`TaskStore`], or the [`Registry`](crate::Registry) beside it, of which an overlay knows nothing.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
@@ -489,6 +489,16 @@ pub enum Operation {
     Counts,
     /// [`TaskStore::size`].
     Size,
+    /// [`Registry::entry`](crate::Registry::entry).
+    Entry,
+    /// [`Registry::put`](crate::Registry::put).
+    Put,
+    /// [`Registry::compare_and_set`](crate::Registry::compare_and_set).
+    CompareAndSet,
+    /// [`Registry::names`](crate::Registry::names).
+    Names,
+    /// [`Registry::sweep_entries`](crate::Registry::sweep_entries).
+    SweepEntries,
 }
 
 impl fmt::Display for Operation {
@@ -516,6 +526,11 @@ impl fmt::Display for Operation {
             Self::Sweep => "sweep",
             Self::Counts => "counts",
             Self::Size => "size",
+            Self::Entry => "entry",
+            Self::Put => "put",
+            Self::CompareAndSet => "compare_and_set",
+            Self::Names => "names",
+            Self::SweepEntries => "sweep_entries",
         })
     }
 }

@@ -3,13 +3,14 @@
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use longhaul_store::{
-    EventStore, Memory, Registry, Settings, Sqlite, SqliteOptions, StepClock, TaskStore, Time,
+    EntryKey, EventStore, Memory, Operation, Owner, Registry, Settings, Sqlite, SqliteOptions, StepClock,
+    StoreError, TaskStore, Time, Value,
     conformance::{
         Backend, CHECKS, Deployment, EVENT_CHECKS, Payload, REGISTRY_CHECKS, run_all, run_events,
         run_registry,
     },
     sealed::{Sealed, SealingKeys},
-    wrap::{Faults, Wrapped},
+    wrap::{Fault, Faults, Moment, Wrapped},
 };
 
 const START: Time = Time::from_unix_ms(1_800_000_000_000);
@@ -39,25 +40,31 @@ impl OneFile {
 struct Boxed<B>(B);
 struct BoxedDeployment<S: ?Sized>(Box<dyn Deployment<S>>);
 
-/// The same stores of tasks, in a wrap that lets nothing go wrong.
+/// The same stores of tasks, and of what nodes share, in a wrap that lets nothing go wrong.
 struct Planless<B>(B);
-struct PlanlessDeployment(Box<dyn Deployment>);
+struct PlanlessDeployment<S: ?Sized>(Box<dyn Deployment<S>>);
 
-impl<B: Backend> Backend for Planless<B> {
-    fn deploy(&self, settings: Settings) -> Box<dyn Deployment> {
-        Box::new(PlanlessDeployment(self.0.deploy(settings)))
-    }
+macro_rules! planless {
+    ($($contract:path),+) => {$(
+        impl<B: Backend<dyn $contract>> Backend<dyn $contract> for Planless<B> {
+            fn deploy(&self, settings: Settings) -> Box<dyn Deployment<dyn $contract>> {
+                Box::new(PlanlessDeployment(self.0.deploy(settings)))
+            }
+        }
+
+        impl Deployment<dyn $contract> for PlanlessDeployment<dyn $contract> {
+            fn join(&self) -> Arc<dyn $contract> {
+                Arc::new(Wrapped::new(self.0.join(), Faults::new()))
+            }
+
+            fn advance(&self, by: Duration) {
+                self.0.advance(by);
+            }
+        }
+    )+};
 }
 
-impl Deployment for PlanlessDeployment {
-    fn join(&self) -> Arc<dyn TaskStore> {
-        Arc::new(Wrapped::new(self.0.join(), Faults::new()))
-    }
-
-    fn advance(&self, by: Duration) {
-        self.0.advance(by);
-    }
-}
+planless!(TaskStore, Registry);
 
 /// Stores that are sealed.
 struct SealedMemory;
@@ -191,6 +198,26 @@ async fn sqlite_behind_a_pointer_keeps_every_promise() {
 async fn a_wrap_that_lets_nothing_go_wrong_keeps_every_promise() {
     run_all(&Planless(InMemory)).await;
     run_all(&Planless(OnSqlite)).await;
+    run_registry(&Planless(InMemory)).await;
+    run_registry(&Planless(OnSqlite)).await;
+}
+
+#[tokio::test]
+async fn what_goes_wrong_with_tasks_goes_wrong_with_what_nodes_share() {
+    let (memory, faults, ann) = (Memory::new(), Faults::new(), Owner::principal("ann").unwrap());
+    faults.plan(2, Moment::After, Fault::Fail(StoreError::Closed));
+    faults.plan(3, Moment::Before, Fault::Crash);
+    let registry = Wrapped::new(memory.another_node(), faults.clone());
+    let key = EntryKey::of(&ann, "kind", "name");
+    assert_eq!(registry.entry(key).await.unwrap(), None);
+    let refused = registry.put(key, Value::for_ever(b"there")).await;
+    assert!(matches!(refused, Err(StoreError::Closed)), "{refused:?}");
+    tokio::select! {
+        swapped = registry.compare_and_set(key, None, None) => panic!("{swapped:?}"),
+        () = faults.crashed() => {}
+    }
+    assert_eq!(faults.operations(), [Operation::Entry, Operation::Put, Operation::CompareAndSet]);
+    assert_eq!(&*memory.entry(key).await.unwrap().unwrap().value, b"there");
 }
 
 #[tokio::test]

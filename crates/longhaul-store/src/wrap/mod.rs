@@ -2,7 +2,7 @@
 //!
 //! [`Wrapped`] is an [`Overlay`] that carries every operation of a [`TaskStore`] through one function of a [`Wrap`], which
 //! knows nothing of the store; [`Faults`] is a wrap that lets what was planned go wrong. A wrapped store that does nothing of
-//! its own keeps every promise of the one inside.
+//! its own keeps every promise of the one inside. A [`Registry`] is wrapped in the same way.
 
 mod fault;
 
@@ -11,7 +11,9 @@ use std::fmt;
 pub use fault::{Fault, Faults, Moment};
 
 pub use crate::Operation;
-use crate::{Durability, Overlay, StoreFuture, TaskStore};
+use crate::{
+    Durability, Entry, EntryKey, Holder, Overlay, Registry, StoreFuture, Swap, TaskStore, Value, Version,
+};
 
 /// Stands around each operation of a store.
 pub trait Wrap: fmt::Debug + Send + Sync {
@@ -76,5 +78,38 @@ impl<S: TaskStore, W: Wrap> Overlay for Wrapped<S, W> {
 
     fn durability(&self) -> Durability {
         self.wrap.durability(self.store.durability())
+    }
+}
+
+impl<S: Registry, W: Wrap> Registry for Wrapped<S, W> {
+    fn entry<'a>(&'a self, key: EntryKey<'a>) -> StoreFuture<'a, Option<Entry>> {
+        self.wrap.around(Operation::Entry, self.store.entry(key))
+    }
+
+    fn put<'a>(&'a self, key: EntryKey<'a>, value: Value<'a>) -> StoreFuture<'a, Entry> {
+        self.wrap.around(Operation::Put, self.store.put(key, value))
+    }
+
+    fn compare_and_set<'a>(
+        &'a self,
+        key: EntryKey<'a>,
+        expected: Option<Version>,
+        value: Option<Value<'a>>,
+    ) -> StoreFuture<'a, Swap> {
+        self.wrap.around(Operation::CompareAndSet, self.store.compare_and_set(key, expected, value))
+    }
+
+    fn names<'a>(
+        &'a self,
+        holder: Holder<'a>,
+        kind: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<String>> {
+        self.wrap.around(Operation::Names, self.store.names(holder, kind, after, limit))
+    }
+
+    fn sweep_entries(&self, limit: usize) -> StoreFuture<'_, usize> {
+        self.wrap.around(Operation::SweepEntries, self.store.sweep_entries(limit))
     }
 }
