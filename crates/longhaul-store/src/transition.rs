@@ -319,13 +319,16 @@ pub fn ask_to_cancel(record: &mut Record, reason: Option<&str>, now: Time, setti
         return Asked::Cancelled;
     };
     record.cancelling = Some(cut(reason.unwrap_or_default(), settings));
-    let until = now.after(grace);
-    record.expires_at = Some(record.expires_at.map_or(until, |at| at.min(until)));
+    let (until, before) = (now.after(grace), record.expires_at);
+    record.expires_at = Some(before.map_or(until, |at| at.min(until)));
     record.orphan_at = None;
     if matches!(record.phase, Phase::Parked { .. }) {
         record.phase = Phase::Queued { not_before: now };
     }
-    touch(record, now);
+    // All that its caller is told of it is how long it may go on.
+    if record.expires_at != before {
+        touch(record, now);
+    }
     Asked::Requested
 }
 

@@ -151,6 +151,21 @@ fn a_clock_that_lags_behind_turns_no_date_back() {
 }
 
 #[test]
+fn work_that_is_asked_to_end_has_a_new_date_only_if_it_has_less_time() {
+    let (soon, late, asked) =
+        (Duration::from_secs(10), Duration::from_secs(7200), T0.after(Duration::from_secs(1)));
+    for (grace, is_seen) in [(soon, true), (late, false)] {
+        let mut task = new_task(Start::Claimed);
+        task.cancel_grace = Some(grace);
+        let mut record = create(&task, &node("a"), T0, &settings()).unwrap().0;
+        let before = record.expires_at;
+        assert_eq!(ask_to_cancel(&mut record, None, asked, &settings()), Asked::Requested);
+        let date = if is_seen { asked } else { T0 };
+        assert_eq!((record.expires_at != before, record.updated_at), (is_seen, date), "{grace:?}");
+    }
+}
+
+#[test]
 fn what_a_node_claims_back_is_the_same_attempt() {
     let mut record = running();
     let (attempt, epoch) = (record.attempt, record.epoch);
