@@ -151,6 +151,11 @@ impl Runs {
         goes_on
     }
 
+    /// Whether there is a run of this id.
+    pub(super) fn has(&self, id: &TaskId) -> bool {
+        self.lock().contains_key(id)
+    }
+
     /// Whether the run that `controls` reach is the one of this id.
     pub(super) fn is(&self, id: &TaskId, controls: &Controls) -> bool {
         self.lock().get(id).is_some_and(|entry| entry.controls.same(controls))

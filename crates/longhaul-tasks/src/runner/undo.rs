@@ -62,6 +62,10 @@ pub(super) async fn begin(listed: Listed, record: &Record) {
     let (inner, epoch) = (Arc::clone(&listed.inner), listed.epoch());
     // Before it is claimed: whoever takes it up must not take this run for one that is at it.
     drop(listed);
+    if inner.runs.has(&record.id) {
+        // This node has claimed it meanwhile to undo it, for the lease on it was over: that run is at it, and this must not free it.
+        return;
+    }
     let mut due = None;
     if is_leased_here(&inner, record) {
         // Somebody else has ended it, and perhaps this node has claimed it since.
