@@ -9,7 +9,7 @@ use longhaul_test::Random;
 use serde_json::{Value, json};
 
 use super::node::HOT_WAIT;
-use super::order::{BRIEF, COMMAND, Order};
+use super::order::{COMMAND, Order, TIME, TIMED};
 use super::sight::{Shown, Sight};
 use super::{Made, Next, World};
 use crate::mcp::{Asked, Client, Era, Reply};
@@ -49,6 +49,8 @@ pub(super) struct Caller<'w> {
 pub(super) struct Call {
     pub(super) order: Order,
     pub(super) id: String,
+    /// When it was called first, and when that was acknowledged.
+    called: Instant,
     made: Instant,
     /// Whether its cancel was acknowledged.
     pub(super) cancelled: bool,
@@ -107,17 +109,18 @@ impl<'w> Caller<'w> {
 
     /// Makes a call, again and again until it is acknowledged, under its key.
     fn call(&mut self, order: Order) {
+        let called = Instant::now();
         let Some(id) = self.until_made(&order, true) else { return };
         self.world.made(Made { order: order.clone(), id: id.clone() });
         // What is forgotten meanwhile is not there for another call.
-        if order.tool != BRIEF && self.random.percent(10) {
+        if order.kept().is_none() && self.random.percent(10) {
             let again = self.until_made(&order, false);
             if again.as_ref().is_some_and(|again| *again != id) {
                 self.complain(&order, format!("I13: one call is {id} and {again:?}"));
             }
         }
         let (made, waits) = (Instant::now(), Duration::from_millis(self.random.below(LONGEST_WAIT)));
-        self.open.push(Call { order, id, made, cancelled: false, answers: BTreeMap::new(), waits });
+        self.open.push(Call { order, id, called, made, cancelled: false, answers: BTreeMap::new(), waits });
     }
 
     /// `is_first`: nobody has called it before.
@@ -146,7 +149,7 @@ impl<'w> Caller<'w> {
                 }
                 Reply::Error(error) if error.get().contains("retryAfterMs") => {}
                 // It was made, and nobody could be told of it for as long as it was kept.
-                Reply::Error(error) if order.tool == BRIEF && error.get().contains(SPENT) => return None,
+                Reply::Error(error) if order.kept().is_some() && error.get().contains(SPENT) => return None,
                 Reply::Error(error) => {
                     self.complain(order, format!("it is refused: {}", error.get()));
                     return None;
@@ -180,6 +183,9 @@ impl<'w> Caller<'w> {
         }
         match self.sight.look(&client, &call.order, &call.id) {
             Shown::Ended | Shown::Gone => {
+                if call.order.tool == TIMED && call.called.elapsed() < TIME {
+                    self.complain(&call.order, "it has ended before its time was up".to_owned());
+                }
                 self.done.push(call);
                 return;
             }

@@ -17,7 +17,9 @@ use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::tool::{self, Copies, FoundRuns, janitor};
 
 use super::effects::{DID, Effects, TOLD, UNDID};
-use super::order::{self, AGAIN, BRIEF, COMMAND, FLOW, KEPT, NEVER, Order, QUICK, Word};
+use super::order::{
+    self, AGAIN, BRIEF, COMMAND, FLOW, KEPT, KEPT_AFTER_TIME, NEVER, Order, QUICK, TIME, TIMED, Word,
+};
 use super::store::{self, Opened};
 use crate::mcp::Era;
 
@@ -184,7 +186,7 @@ const PLENTY: u32 = 1_000_000;
 /// How stores of nodes behave, and of whoever looks at them.
 pub(super) fn settings() -> Settings {
     let mut settings = Settings::default();
-    settings.min_result_retention = Duration::from_secs(1);
+    settings.min_result_retention = KEPT_AFTER_TIME;
     settings.lease = LEASE;
     settings
 }
@@ -226,14 +228,19 @@ fn tools(effects: &Effects) -> Vec<Tool> {
         (NEVER, Rerun::Never, day),
         (QUICK, Rerun::Resumable, day),
     ];
-    let tool = |(name, rerun, ttl)| {
-        let effects = effects.clone();
+    let policy = |rerun, ttl| {
         let mut policy = TaskPolicy::always();
         (policy.rerun, policy.ttl) = (rerun, ttl);
+        policy
+    };
+    let tools = tools.map(|(name, rerun, ttl)| (name, policy(rerun, ttl)));
+    let timed = (TIMED, policy(Rerun::Resumable, day).with_ttl_from_creation(TIME));
+    let tool = |(name, policy): (&'static str, TaskPolicy)| {
+        let effects = effects.clone();
         let handler = move |cx: Cx, told: Told| carry_out(effects.clone(), cx, told);
         Tool::typed(name, "Does as it is told", handler).task(policy)
     };
-    tools.map(tool).into()
+    tools.into_iter().chain([timed]).map(tool).collect()
 }
 
 async fn carry_out(effects: Effects, cx: Cx, told: Told) -> Result<String, ToolError> {

@@ -11,6 +11,8 @@ use crate::mcp::Era;
 pub(super) const FLOW: &str = "flow";
 /// The same, and is forgotten soon after its end.
 pub(super) const BRIEF: &str = "brief";
+/// The same, and fails when its time since its creation is up, which is before it has ended.
+pub(super) const TIMED: &str = "timed";
 /// Begins anew.
 pub(super) const AGAIN: &str = "again";
 /// Is lost with its process.
@@ -24,6 +26,12 @@ pub(super) const COMMAND: &str = "command";
 
 /// How long a task of [`BRIEF`] is kept after its end.
 pub(super) const KEPT: Duration = Duration::from_secs(3);
+
+/// How long a task of [`TIMED`] has.
+pub(super) const TIME: Duration = Duration::from_secs(2);
+
+/// For how long what has come of it is kept at least, by a node of ours.
+pub(super) const KEPT_AFTER_TIME: Duration = Duration::from_secs(1);
 
 /// One call.
 #[derive(Clone, Debug)]
@@ -76,11 +84,15 @@ impl Order {
             80..85 => (BRIEF, format!("l{}", random.below(30))),
             85..90 => (AGAIN, format!("w{} w{}", random.below(60), random.below(60))),
             90..94 => (NEVER, format!("w{} w{}", random.below(60), random.below(60))),
-            94..97 => (COMMAND, format!("x{}", random.below(900))),
+            94..96 => (COMMAND, format!("x{}", random.below(900))),
+            96..98 => {
+                let last = ["s600000", "l600000"][random.index(2)];
+                (TIMED, format!("c{} c{} {last}", random.below(30), random.below(30)))
+            }
             _ => (FLOW, format!("l5 s{} r5", random.between(100, 1500))),
         };
         // What is kept briefly is, in a session, from when it was made.
-        let in_session = random.percent(40) && tool != BRIEF;
+        let in_session = random.percent(40) && ![BRIEF, TIMED].contains(&tool);
         let era = if in_session { Era::D2 } else { Era::D3 };
         Self { key: format!("t{number:06}"), tool, era, words: words(&plan), cancelled }
     }
@@ -128,6 +140,15 @@ impl Order {
         format!("load-{seed:016x}-{}", self.key)
     }
 
+    /// For how long its task is kept after its end at least, if that is so short that it may be gone before somebody looks.
+    pub(super) fn kept(&self) -> Option<Duration> {
+        match self.tool {
+            BRIEF => Some(KEPT),
+            TIMED => Some(KEPT_AFTER_TIME),
+            _ => None,
+        }
+    }
+
     /// Whether it ends as a failure, by its own words.
     pub(super) fn fails(&self) -> bool {
         self.words.contains(&Word('f', 0))
@@ -162,7 +183,7 @@ mod tests {
         for letter in "plmrcaswkxf".chars() {
             assert!(orders(7).any(|order| order.words.iter().any(|word| word.0 == letter)), "{letter}");
         }
-        for tool in [FLOW, BRIEF, AGAIN, NEVER, COMMAND] {
+        for tool in [FLOW, BRIEF, TIMED, AGAIN, NEVER, COMMAND] {
             assert!(orders(7).any(|order| order.tool == tool), "{tool}");
         }
         let asks = |order: &Order| order.words.iter().any(|word| word.0 == 'a');

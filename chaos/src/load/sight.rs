@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::AddAssign;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -59,6 +60,7 @@ struct Early {
     task: String,
     open: i64,
     gone: i64,
+    kept: i64,
 }
 
 #[derive(Debug, Default)]
@@ -176,7 +178,8 @@ impl Sight {
             "completed" | "failed" | "cancelled" => {
                 seen.end = Some(raw);
                 let ended = *seen.ended.get_or_insert(asked);
-                if order.tool == BRIEF && asked - ended > KEPT_MS + SWEPT_MS {
+                // What is left of one that is out of time is kept as long as whoever ended it says.
+                if order.tool == BRIEF && asked - ended > millis(KEPT) + SWEPT_MS {
                     complain(
                         "I11",
                         format!("it is still there {} ms after it was seen ended", asked - ended),
@@ -211,8 +214,8 @@ impl Sight {
     /// What it has seen that must not be, now that is known when nodes stood still.
     pub(super) fn violations(&self, stops: &[Stop]) -> Vec<String> {
         let is_early =
-            |early: &&Early| !stops.iter().any(|stop| stop.held_back(early.open, early.gone, KEPT_MS));
-        let tell = |Early { task, open, gone }: &Early| {
+            |early: &&Early| !stops.iter().any(|stop| stop.held_back(early.open, early.gone, early.kept));
+        let tell = |Early { task, open, gone, .. }: &Early| {
             format!("I11: {task}: it was forgotten {} ms after it was open", gone - open)
         };
         self.broken.iter().cloned().chain(self.early.iter().filter(is_early).map(tell)).collect()
@@ -237,19 +240,22 @@ impl Sight {
     fn gone(&mut self, era: Era, order: &Order, id: &str) -> Shown {
         let gone = moment();
         let seen = self.seen.entry((era, id.to_owned())).or_default();
-        if order.tool != BRIEF {
+        if let Some(kept) = order.kept().map(millis) {
+            let early = seen.open.filter(|open| gone < open + kept);
+            let task = format!("{} ({id})", order.key);
+            self.early.extend(early.map(|open| Early { task, open, gone, kept }));
+        } else {
             self.broken.push(format!("I3: {} ({id}): it is lost, and was {:?}", order.key, seen.status));
-        } else if let Some(open) = seen.open.filter(|open| gone < open + KEPT_MS) {
-            self.early.push(Early { task: format!("{} ({id})", order.key), open, gone });
         }
         seen.gone = true;
-        self.looked.gone += usize::from(order.tool == BRIEF);
+        self.looked.gone += usize::from(order.kept().is_some());
         Shown::Gone
     }
 }
 
-/// [`KEPT`], in milliseconds.
-const KEPT_MS: i64 = KEPT.as_millis() as i64;
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
 
 /// How long what is to be forgotten may be left lying, in milliseconds: whoever sweeps each second may be stopped or cut off.
 const SWEPT_MS: i64 = 60_000;
@@ -313,7 +319,7 @@ mod tests {
 
     #[test]
     fn only_a_node_that_stood_still_as_it_wrote_lets_a_task_be_gone_early() {
-        let early = Early { task: "t".into(), open: 14_000, gone: 15_200 };
+        let early = Early { task: "t".into(), open: 14_000, gone: 15_200, kept: millis(KEPT) };
         let sight = Sight { early: vec![early], ..Sight::default() };
         let broken = |from, until| {
             let stop = Stop { node: "n".into(), from, until, is_cut_off: false };

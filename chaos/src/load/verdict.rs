@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::caller::{Answer, Call};
 use super::effects::{DID, Effects, Line, TOLD, UNDID};
 use super::node::IN_DOUBT;
-use super::order::{AGAIN, BRIEF, NEVER, Order, Word};
+use super::order::{AGAIN, NEVER, Order, TIMED, Word};
 use super::watch::Rest;
 use crate::mcp::Era;
 
@@ -22,6 +22,7 @@ pub(super) struct Verdict {
     failed: usize,
     cancelled: usize,
     lost: usize,
+    expired: usize,
     forgotten: usize,
     children: usize,
     /// Times that effects were had, and those more often than once.
@@ -51,6 +52,8 @@ pub(super) enum End {
     Failed,
     Cancelled,
     Lost,
+    /// Its time was up.
+    Expired,
 }
 
 impl Verdict {
@@ -90,9 +93,10 @@ impl Verdict {
         let Call { order, id, .. } = call;
         let row = match rows {
             [row] if row.id.as_str() == id => row,
-            [] if order.tool == BRIEF => {
+            [] if order.kept().is_some() => {
                 self.forgotten += 1;
-                self.judge_effects(order, End::Completed, &effects.lines(&order.key)?);
+                let end = if order.tool == TIMED { End::Expired } else { End::Completed };
+                self.judge_effects(order, end, &effects.lines(&order.key)?);
                 return Ok(());
             }
             rows => {
@@ -103,11 +107,12 @@ impl Verdict {
         };
         let Some(end) = self.end(order, row) else { return Ok(()) };
         let may_be = match end {
-            End::Completed => order.cancelled.is_none() && !order.fails(),
+            End::Completed => order.cancelled.is_none() && !order.fails() && order.tool != TIMED,
             End::Failed => order.fails(),
             // Acknowledged or not.
             End::Cancelled => order.cancelled.is_some(),
             End::Lost => order.tool == NEVER,
+            End::Expired => order.tool == TIMED,
         };
         if !may_be {
             self.complain(order, format!("it ended as {:?}", row.outcome()));
@@ -127,6 +132,7 @@ impl Verdict {
             }
             Some(Outcome::Cancelled { .. }) => End::Cancelled,
             Some(Outcome::Lost { .. }) => End::Lost,
+            Some(outcome) if *outcome == Outcome::expired() => End::Expired,
             Some(Outcome::Result { is_error, value }) => {
                 let words = if *is_error { "as it was told to" } else { "\"done\"" };
                 if !value.as_str().contains(words) {
@@ -144,6 +150,7 @@ impl Verdict {
             End::Failed => &mut self.failed,
             End::Cancelled => &mut self.cancelled,
             End::Lost => &mut self.lost,
+            End::Expired => &mut self.expired,
         } += 1;
         if row.is_undoing() {
             self.complain(order, format!("I14: it is not undone: {:?}", row.undo));
@@ -278,10 +285,10 @@ impl Verdict {
 
     /// How everything ended.
     pub(super) fn ends(&self) -> String {
-        let Self { completed, failed, cancelled, lost, forgotten, children, .. } = self;
+        let Self { completed, failed, cancelled, lost, expired, forgotten, children, .. } = self;
         format!(
-            "{completed} completed, {failed} failed, {cancelled} cancelled, {lost} lost, {forgotten} forgotten; \
-             {children} children"
+            "{completed} completed, {failed} failed, {cancelled} cancelled, {lost} lost, {expired} expired, \
+             {forgotten} forgotten; {children} children"
         )
     }
 
