@@ -1,6 +1,6 @@
 //! Looks at every task after every single operation, whoever asked for it: what must hold is in `invariant.rs`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
 use std::pin::pin;
@@ -13,7 +13,7 @@ use longhaul_store::wrap::{Operation, Wrap};
 use longhaul_store::{Filter, Record, Scope, StoreError, StoreFuture, TaskId, Time};
 
 use crate::clock::Simulated;
-use crate::invariant::{History, brief};
+use crate::invariant::{History, brief, family};
 use crate::place::Observer;
 
 /// Looks at every task after every operation, by a node of its own, which never works.
@@ -54,6 +54,9 @@ const SWEPT_EVERY: Duration = Duration::from_secs(30 + 15);
 
 /// How long a store remembers by default that a task was there.
 const KEPT: Duration = Duration::from_secs(60 * 60);
+
+/// No sweep takes as long, nor what comes between it and a look.
+const A_MOMENT: Duration = Duration::from_secs(1);
 
 /// No scenario needs as many, unless something goes round in circles.
 const TOO_MANY: usize = 20_000;
@@ -113,7 +116,7 @@ impl Audit {
         let mut broken = Vec::new();
         for task in &tasks {
             broken.extend(state.history.see(task.clone(), &operation, fenced, now));
-            broken.extend(family(task, &tasks));
+            broken.extend(family(task, tasks.iter()));
         }
         let is_there = |id: &TaskId| tasks.iter().any(|task| task.id == *id);
         let gone: Vec<TaskId> = state.history.tasks().keys().filter(|id| !is_there(id)).cloned().collect();
@@ -124,6 +127,10 @@ impl Audit {
         }
         if operation == Operation::Sweep && error.is_none() {
             state.sweeps.sweep(now);
+            let is_late = |task: &&Record| task.expires_at.is_some_and(|at| at.after(A_MOMENT) <= now);
+            let late = tasks.iter().filter(|task| !task.is_terminal()).filter(is_late).map(brief);
+            broken
+                .extend(late.map(|late| format!("I11: a sweep has left open what was out of time: {late}")));
         }
         let most = (tasks.len() + state.sweeps.left.len()) as u64;
         if retained > most {
@@ -155,21 +162,6 @@ impl Sweeps {
             Left::Tombstone { until } => now < until,
         });
     }
-}
-
-/// What is wrong with the children of a task: it counts them, each is another step of it, and none goes on without it.
-fn family(task: &Record, tasks: &[Record]) -> Option<String> {
-    let link = |child: &Record| child.parent.clone().filter(|link| link.task == task.id);
-    let children: Vec<_> = tasks.iter().filter_map(|child| Some((child, link(child)?))).collect();
-    let open = children.iter().filter(|(child, _)| !child.is_terminal()).count();
-    if !task.is_terminal() && task.children.open as usize != open {
-        return Some(format!("I12: {open} children are open of {}: {:?}", brief(task), task.children));
-    }
-    if task.is_terminal() && children.iter().any(|(child, link)| !child.is_terminal() && !link.outlives) {
-        return Some(format!("I14: a child goes on whose parent has ended: {}", brief(task)));
-    }
-    let steps: BTreeSet<_> = children.iter().map(|(_, link)| &link.step).collect();
-    (steps.len() < children.len()).then(|| format!("I5: two children are one step: {}", brief(task)))
 }
 
 impl Wrap for Audit {

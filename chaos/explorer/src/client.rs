@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use longhaul::proto::dialect::Revision;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, Gone};
+use crate::fleet::{Fleet, Gone, Speaks};
 use crate::invariant::{Sight, is_end, status};
 
 /// The client of one run.
@@ -18,7 +19,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(fleet: Fleet) -> Self {
-        Self { fleet, made: BTreeMap::new(), sight: Sight::default() }
+        Self { fleet, made: BTreeMap::new(), sight: Sight::of(Speaks::Extension) }
     }
 
     /// Asks until it is answered.
@@ -28,29 +29,42 @@ impl Client {
 
     /// The same, of a client that takes no tasks.
     pub(crate) fn ask_without_tasks(&mut self, method: &str, params: &Value) -> Value {
-        self.fleet.takes_tasks = false;
+        self.fleet.speaks = Speaks::Nothing;
         let answer = self.ask(method, params);
-        self.fleet.takes_tasks = true;
+        self.fleet.speaks = Speaks::Extension;
         answer
+    }
+
+    /// The same in a session of that revision, whose client accepts with `content` what it is asked meanwhile, or leaves it.
+    pub(crate) fn ask_in(
+        &mut self,
+        revision: Revision,
+        method: &str,
+        params: &Value,
+        content: Option<&Value>,
+    ) -> Value {
+        self.until_done(|fleet| fleet.converse(revision, method, params, content))
     }
 
     /// Calls a tool once and waits for it, without taking a task: what its answer asks is accepted with `content`, and asked
     /// for again with that; its last answer.
     pub(crate) fn held(&mut self, tool: &str, content: &Value) -> Value {
         let meta = json!({"dev.longhaul/idempotencyKey": "the-call"});
-        let mut params = json!({"name": tool, "arguments": {}, "_meta": meta});
+        let answer = self.in_rounds(json!({"name": tool, "arguments": {}, "_meta": meta}), content);
+        self.never_told_of_one();
+        answer
+    }
+
+    /// The same without a key, of a call that becomes no task.
+    pub(crate) fn waited_for(&mut self, tool: &str, content: &Value) -> Value {
+        self.in_rounds(json!({"name": tool, "arguments": {}}), content)
+    }
+
+    fn in_rounds(&mut self, mut params: Value, content: &Value) -> Value {
         for _ in 0..MOST_ROUNDS {
             let answer = self.ask_without_tasks("tools/call", &params);
             let result = &answer["result"];
             if result["resultType"] != "input_required" {
-                // It is never told which task its call was.
-                let made = self.fleet.audit.tasks().into_iter().filter(|task| task.parent.is_none());
-                for (nth, task) in made.enumerate() {
-                    self.made.insert(format!("held {nth}"), task.id.to_string());
-                }
-                if self.made.len() != 1 {
-                    self.complain(format!("I13: one key is {} tasks", self.made.len()));
-                }
                 return answer;
             }
             let questions = result["inputRequests"].as_object().cloned().unwrap_or_default();
@@ -58,8 +72,19 @@ impl Client {
             params["inputResponses"] = questions.keys().map(accept).collect();
             params["requestState"] = result["requestState"].clone();
         }
-        self.complain(format!("{tool} asks the same again and again"));
+        self.complain(format!("{params} is asked the same again and again"));
         Value::Null
+    }
+
+    /// The one task that there is was this client's call, which was never told its id.
+    pub(crate) fn never_told_of_one(&mut self) {
+        let made = self.fleet.audit.tasks().into_iter().filter(|task| task.parent.is_none());
+        for (nth, task) in made.enumerate() {
+            self.made.insert(format!("held {nth}"), task.id.to_string());
+        }
+        if self.made.len() != 1 {
+            self.complain(format!("I13: one key is {} tasks", self.made.len()));
+        }
     }
 
     /// Calls a tool once, under this key; its task.
@@ -70,8 +95,13 @@ impl Client {
     /// The same, with these arguments.
     pub(crate) fn call_about(&mut self, key: &str, tool: &str, arguments: &Value) -> String {
         let created = self.call_with(key, tool, arguments);
-        let Some(id) = created["result"]["taskId"].as_str() else {
-            self.complain(format!("{tool} is no task: {created}"));
+        self.created(key, &created)
+    }
+
+    /// The task that a call under this key was answered with: always the same.
+    pub(crate) fn created(&mut self, key: &str, created: &Value) -> String {
+        let Some(id) = Speaks::task_of(created) else {
+            self.complain(format!("{key} is no task: {created}"));
             return "none".to_owned();
         };
         let made = self.made.entry(key.to_owned()).or_insert_with(|| id.to_owned()).clone();

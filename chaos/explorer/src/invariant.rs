@@ -11,7 +11,7 @@
 //! - **I8** Whatever is open has something that will move it: a lease, a time, or a question.
 //! - **I9** Nobody learns anything of another's task, or changes it.
 //! - **I10** The date of the last change never goes back, and moves if and only if what is seen has changed.
-//! - **I11** A task is forgotten when its time is up, and not before.
+//! - **I11** A task is forgotten when its time is up, or fails then if it is open, and not before.
 //! - **I12** What is counted against a quota is what there is.
 //! - **I13** One key of a caller is one task.
 //! - **I14** When all is over nothing is open, nothing is held, and nothing is left over.
@@ -28,8 +28,10 @@ use std::sync::Arc;
 use longhaul::proto::model::TaskStatus;
 use longhaul::tasks::machine::has_witness;
 use longhaul::tasks::project::{self, View};
-use longhaul_store::{Record, TaskId, Time};
+use longhaul_store::{Outcome, Record, TaskId, Time};
 use serde_json::Value;
+
+use crate::fleet::Speaks;
 
 /// Every task as it was last seen in the store.
 #[derive(Debug, Default)]
@@ -79,6 +81,9 @@ impl History {
         if before.is_terminal() && !(before.is_undoing() && as_seen(&before) == as_seen(&task)) {
             broken.push(format!("I2: {operation} changed a task that has ended, {}", changed()));
         }
+        if is_early(&before, &task, now) {
+            broken.push(format!("I11: {operation} ended a task before its time was up, {}", changed()));
+        }
         if let Some(wrong) = dates(&before, &task) {
             broken.push(format!("I10: {operation} {wrong}: {}", changed()));
         }
@@ -122,6 +127,27 @@ impl History {
             }
         }
     }
+}
+
+/// Whether an open task has expired that had time left, or has none at all.
+fn is_early(before: &Record, task: &Record, now: Time) -> bool {
+    let has_expired = !before.is_terminal() && task.outcome() == Some(&Outcome::expired());
+    has_expired && before.expires_at.is_none_or(|at| at > now)
+}
+
+/// What is wrong with the children of a task: it counts them, each is another step of it, and none goes on without it.
+pub(crate) fn family<'a>(task: &Record, tasks: impl Iterator<Item = &'a Record>) -> Option<String> {
+    let link = |child: &Record| child.parent.clone().filter(|link| link.task == task.id);
+    let children: Vec<_> = tasks.filter_map(|child| Some((child, link(child)?))).collect();
+    let open = children.iter().filter(|(child, _)| !child.is_terminal()).count();
+    if !task.is_terminal() && task.children.open as usize != open {
+        return Some(format!("I12: {open} children are open of {}: {:?}", brief(task), task.children));
+    }
+    if task.is_terminal() && children.iter().any(|(child, link)| !child.is_terminal() && !link.outlives) {
+        return Some(format!("I14: a child goes on whose parent has ended: {}", brief(task)));
+    }
+    let steps: BTreeSet<_> = children.iter().map(|(_, link)| &link.step).collect();
+    (steps.len() < children.len()).then(|| format!("I5: two children are one step: {}", brief(task)))
 }
 
 /// A record without what nobody sees: how far what has ended is undone.
@@ -180,16 +206,24 @@ fn dates(before: &Record, now: &Record) -> Option<&'static str> {
     }
 }
 
-/// What one client has been told of tasks by `tasks/get`.
-#[derive(Debug, Default)]
+/// What one client has been told of tasks by `tasks/get`, and by what its revision has for results.
+#[derive(Debug)]
 pub(crate) struct Sight {
+    speaks: Speaks,
     /// The last that was seen of each task.
     seen: BTreeMap<String, Value>,
+    /// What each has come to.
+    results: BTreeMap<String, Value>,
     /// The questions whose answers were acknowledged.
     answered: BTreeSet<String>,
 }
 
 impl Sight {
+    /// That of a client which asks so.
+    pub(crate) fn of(speaks: Speaks) -> Self {
+        Self { speaks, seen: BTreeMap::new(), results: BTreeMap::new(), answered: BTreeSet::new() }
+    }
+
     pub(crate) fn last(&self, id: &str) -> Option<&Value> {
         self.seen.get(id)
     }
@@ -212,17 +246,35 @@ impl Sight {
         if is_end(was) && before != *task {
             broken.push(format!("I2: it had ended as {before}, and is {task}"));
         }
-        if !matches!(is, "working" | "input_required") && !is_end(is) {
+        let may_follow = match is {
+            "working" | "input_required" => true,
+            "submitted" => self.speaks == Speaks::Draft && was == "submitted",
+            _ => is_end(is),
+        };
+        if !may_follow {
             broken.push(format!("I1: {was} was followed by {is}"));
         }
         if date(task) < date(&before) {
             broken.push(format!("I10: lastUpdatedAt ran backwards from {before} to {task}"));
         }
-        let what = ["status", "statusMessage", "inputRequests", "ttlMs", "_meta"];
+        let what: &[&str] = match self.speaks {
+            Speaks::Extension | Speaks::Nothing => {
+                &["status", "statusMessage", "inputRequests", "ttlMs", "_meta"]
+            }
+            // Only a status has a date there, and in the draft nothing.
+            Speaks::Core => &["status"],
+            Speaks::Draft => &[],
+        };
         if date(task) == date(&before) && what.iter().any(|what| task[what] != before[what]) {
             broken.push(format!("I10: {before} changed to {task} without a new date"));
         }
         broken
+    }
+
+    /// Holds what a task has come to, to what that was before.
+    pub(crate) fn came(&mut self, id: &str, result: &Value) -> Option<String> {
+        let known = self.results.entry(id.to_owned()).or_insert_with(|| result.clone());
+        (known != result).then(|| format!("I2: it had come to {known}, and has come to {result}"))
     }
 }
 
@@ -247,7 +299,7 @@ mod tests {
     use std::time::Duration;
 
     use longhaul_store::{
-        Batch, Finished, Json, Memory, NewTask, Outcome, Owner, Retention, Settings, StepClock, TaskStore,
+        Batch, Finished, Json, Memory, NewTask, Owner, Retention, Settings, StepClock, TaskStore,
     };
 
     use super::*;

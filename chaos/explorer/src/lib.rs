@@ -24,5 +24,6 @@ mod place;
 #[path = "../../../crates/longhaul-test/src/random.rs"]
 mod random;
 mod scenarios;
+mod session;
 mod sim;
 mod world;

@@ -1,10 +1,10 @@
-//! Where tasks are kept: what outlives every process of a run.
+//! Where tasks are kept, and what nodes share beside them: what outlives every process of a run.
 
 use std::fmt;
 use std::sync::Arc;
 
 use longhaul_store::{
-    Memory, Settings, Sqlite, TaskStore,
+    Memory, Registry, Settings, Sqlite, TaskStore,
     transfer::{Miscount, Transfer as _},
 };
 
@@ -45,11 +45,11 @@ impl Place {
         }
     }
 
-    /// A node of its own, dead when dropped.
-    pub(crate) fn join(&self) -> Arc<dyn TaskStore> {
+    /// A node of its own, dead when dropped: its tasks, and what nodes share beside them.
+    pub(crate) fn join(&self) -> (Arc<dyn TaskStore>, Arc<dyn Registry>) {
         match self.observe() {
-            Observer::Memory(memory) => memory,
-            Observer::Sqlite(file) => file,
+            Observer::Memory(memory) => (Arc::clone(&memory) as _, memory),
+            Observer::Sqlite(file) => (Arc::clone(&file) as _, file),
         }
     }
 

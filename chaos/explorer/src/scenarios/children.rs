@@ -12,7 +12,7 @@ use crate::explore::{Often, Scenario, explore};
 use crate::world::{Hands, NO_KEY};
 
 /// The parent, and tools for its children.
-fn family<F>(hands: &Hands, body: impl Fn(Hands, Cx) -> F + Send + Sync + 'static) -> Vec<Tool>
+pub(super) fn family<F>(hands: &Hands, body: impl Fn(Hands, Cx) -> F + Send + Sync + 'static) -> Vec<Tool>
 where
     F: Future<Output = Result<String, ToolError>> + Send + 'static,
 {
@@ -33,7 +33,7 @@ where
     vec![tool(hands, "tool", Rerun::Resumable, body), one, two, long]
 }
 
-async fn joining(hands: Hands, cx: Cx, second: &'static str) -> Result<String, ToolError> {
+pub(super) async fn joining(hands: Hands, cx: Cx, second: &'static str) -> Result<String, ToolError> {
     effect(&hands, &cx, "before").await?;
     let children = [cx.spawn("one", json!({})).await?, cx.spawn(second, json!({})).await?];
     hands.told("who they are", format!("{} {}", children[0].id(), children[1].id())).await;

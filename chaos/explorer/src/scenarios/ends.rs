@@ -10,7 +10,7 @@ use super::{Approve, Nothing, effect, resumable, tool};
 use crate::explore::{Often, Scenario, explore};
 use crate::world::{Hands, NO_KEY};
 
-async fn long(hands: Hands, cx: Cx) -> Result<String, ToolError> {
+pub(super) async fn long(hands: Hands, cx: Cx) -> Result<String, ToolError> {
     effect(&hands, &cx, "before").await?;
     let key = cx.effect_key("long");
     let step = cx.step("long", || async {
@@ -42,7 +42,7 @@ fn k18_cancelled_in_a_step() {
     explore(&SCENARIO);
 }
 
-async fn asking(hands: Hands, cx: Cx) -> Result<String, ToolError> {
+pub(super) async fn asking(hands: Hands, cx: Cx) -> Result<String, ToolError> {
     let answer = cx.elicit::<Approve>("Go on?").await?;
     hands.told("the answer", format!("{answer:?}")).await;
     effect(&hands, &cx, "after").await?;

@@ -3,9 +3,11 @@
 mod children;
 mod creation;
 mod ends;
+mod expiry;
 mod parts;
 mod peers;
 mod questions;
+mod sessions;
 mod steps;
 mod undoing;
 mod waits;

@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use longhaul::Cx;
-use longhaul::server::{AskError, Elicited, ToolError};
+use longhaul::server::{AskError, Elicited, TaskMode, TaskPolicy, ToolError};
+use longhaul::store::Rerun;
 use serde_json::{Value, json};
 
-use super::{Approve, effect, resumable};
+use super::{Approve, effect, resumable, tool};
 use crate::client::Client;
 use crate::explore::{Often, Scenario, explore};
-use crate::world::Hands;
+use crate::world::{Hands, NO_KEY};
 
 const SHIP: &str = "Ship it?";
 
-async fn order(hands: Hands, cx: Cx) -> Result<String, ToolError> {
+pub(super) async fn order(hands: Hands, cx: Cx) -> Result<String, ToolError> {
     effect(&hands, &cx, "charge").await?;
     let answer = cx.elicit::<Approve>(SHIP).await?;
     let go = matches!(answer, Elicited::Accepted(Approve { go: true }));
@@ -178,7 +179,7 @@ fn k15_between_the_answers_to_two_questions() {
     explore(&SCENARIO);
 }
 
-async fn two_in_a_row(hands: Hands, cx: Cx) -> Result<String, ToolError> {
+pub(super) async fn two_in_a_row(hands: Hands, cx: Cx) -> Result<String, ToolError> {
     for (question, effect_of) in [("One?", "one"), ("Two?", "two")] {
         let answer = cx.elicit::<Approve>(question).await?;
         hands.told(question, format!("{answer:?}")).await;
@@ -219,6 +220,36 @@ fn k10_k11_k13_k14_questions_of_a_call_whose_caller_takes_no_tasks() {
         comes_to: r#""text":"both""#,
         or_else: &[],
         effects: &[("one", Often::AtLeastOnce), ("two", Often::AtLeastOnce)],
+    };
+    explore(&SCENARIO);
+}
+
+/// Of a call that is no task the first effect spends the state that was brought: what was had of it nobody has again.
+async fn two_and_no_task(hands: Hands, cx: Cx) -> Result<String, ToolError> {
+    for (question, effect_of) in [("One?", "one"), ("Two?", "two")] {
+        let answer = cx.elicit::<Approve>(question).await?;
+        hands.told(question, format!("{answer:?}")).await;
+        cx.step(effect_of, || async { Ok::<_, ToolError>(hands.effect(effect_of, NO_KEY).await) }).await?;
+    }
+    Ok("both".to_owned())
+}
+
+#[test]
+fn k06_k13_a_state_that_was_spent_is_spent_for_every_process() {
+    static SCENARIO: Scenario = Scenario {
+        name: "k06_k13 rounds of a call that is no task",
+        tools: |hands| {
+            let mut policy = TaskPolicy::new(TaskMode::Never);
+            policy.rerun = Rerun::Resumable;
+            vec![tool(hands, "tool", Rerun::Resumable, two_and_no_task).task(policy)]
+        },
+        play: |client| {
+            let answer = client.waited_for("tool", &json!({"go": true}));
+            json!([answer["result"]["content"], answer["error"]["data"]])
+        },
+        comes_to: r#""text":"both""#,
+        or_else: &["worker_lost"],
+        effects: &[("one", Often::AtMostOnce), ("two", Often::AtMostOnce)],
     };
     explore(&SCENARIO);
 }

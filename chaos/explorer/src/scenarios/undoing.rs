@@ -36,7 +36,7 @@ async fn failing(hands: Hands, cx: Cx) -> Result<String, ToolError> {
 }
 
 /// What a task comes to, once nothing of it is owed any more.
-fn end_and_undo(client: &mut Client, id: &str) -> serde_json::Value {
+pub(super) fn end_and_undo(client: &mut Client, id: &str) -> serde_json::Value {
     let end = client.end(id);
     client.pass(UNDONE_BY);
     end
@@ -88,7 +88,7 @@ fn k19_k27_servers_that_stop_in_order_undo_it_between_them() {
     explore(&SCENARIO);
 }
 
-async fn long(hands: Hands, cx: Cx) -> Result<String, ToolError> {
+pub(super) async fn long(hands: Hands, cx: Cx) -> Result<String, ToolError> {
     undoable(&hands, &cx, "charge", "refund").await?;
     let key = cx.effect_key("ship");
     let ship = cx.step("ship", || async {

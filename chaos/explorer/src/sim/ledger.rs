@@ -12,9 +12,11 @@ use longhaul_store::{
     Epoch, Memory, NodeId, Owner, Phase, Record, Rerun, Scope, TaskId, TaskStore, Time, UndoPhase,
 };
 
+use longhaul::tasks::key;
+
 use super::executor::Executor;
 use super::nodes::QUIET;
-use crate::invariant::{History, brief};
+use crate::invariant::{History, brief, family};
 
 /// Clones are the same.
 #[derive(Clone)]
@@ -38,8 +40,8 @@ struct State {
     answers: BTreeMap<(TaskId, Arc<str>), String>,
     /// When each tombstone may go.
     tombstones: BTreeMap<TaskId, Time>,
-    /// When each task that is not there any more went.
-    gone: BTreeMap<TaskId, Time>,
+    /// When each task that is not there any more went, and what it was.
+    gone: BTreeMap<TaskId, (Time, Record)>,
     broken: Vec<String>,
     /// Lines of what happened, if they are asked for.
     trace: Option<Vec<String>>,
@@ -106,7 +108,7 @@ impl Ledger {
     /// Looks at a task that an operation may have changed; says whether it has.
     pub(crate) fn look(&self, id: &TaskId, operation: &dyn fmt::Display, fenced: bool) -> bool {
         let found = at_once(self.0.observer.get(Scope::Operator, id)).expect("a store in memory is read");
-        let (now, counted) = (self.0.observer.now(), self.counts().0);
+        let now = self.0.observer.now();
         let mut broken = Vec::new();
         let mut state = self.lock();
         let changed = match found {
@@ -118,27 +120,57 @@ impl Ledger {
             }
             None => {
                 let gone = state.history.forget(id, operation, now);
-                if let Some((_, wrong)) = &gone {
+                let is_gone = gone.is_some();
+                if let Some((last, wrong)) = gone {
                     state.tombstones.insert(id.clone(), now.after(TOMBSTONE));
-                    state.gone.insert(id.clone(), now);
-                    broken.extend(wrong.clone());
+                    state.gone.insert(id.clone(), (now, last));
+                    broken.extend(wrong);
                 }
-                gone.is_some()
+                is_gone
             }
         };
-        let open = state.history.open();
-        if counted != open {
-            broken
-                .push(format!("I12: after {operation} {counted} tasks are counted as open, and {open} are"));
-        }
         drop(state);
-        let wrong = self.0.observer.miscounted().into_iter();
-        broken.extend(wrong.map(|wrong| format!("I12: after {operation} {wrong}")));
         if changed {
             self.0.executor.stir();
         }
         broken.into_iter().for_each(|broken| self.complain(broken));
         changed
+    }
+
+    /// Looks at what must hold of all tasks together, when all were looked at that an operation may have changed.
+    pub(crate) fn look_at_all(&self, changed: &[TaskId], operation: &dyn fmt::Display) {
+        let counted = self.counts().0;
+        let mut broken = Vec::new();
+        let state = self.lock();
+        let open = state.history.open();
+        if counted != open {
+            broken
+                .push(format!("I12: after {operation} {counted} tasks are counted as open, and {open} are"));
+        }
+        let tasks = state.history.tasks();
+        let parents = changed.iter().filter_map(|id| tasks.get(id));
+        broken.extend(parents.filter_map(|task| family(task, tasks.values())));
+        drop(state);
+        let wrong = self.0.observer.miscounted().into_iter();
+        broken.extend(wrong.map(|wrong| format!("I12: after {operation} {wrong}")));
+        broken.into_iter().for_each(|broken| self.complain(broken));
+    }
+
+    /// A task with all that made it and all that was made of it, which change with it.
+    pub(crate) fn family_of(&self, id: &TaskId) -> Vec<TaskId> {
+        let state = self.lock();
+        let tasks = state.history.tasks();
+        let parent = |id: &TaskId| tasks.get(id)?.parent.as_ref().map(|link| link.task.clone());
+        let topmost = |id: &TaskId| {
+            let mut top = id.clone();
+            while let Some(above) = parent(&top) {
+                top = above;
+            }
+            top
+        };
+        let top = topmost(id);
+        let others = tasks.keys().filter(|other| *other != id && topmost(other) == top);
+        std::iter::once(id.clone()).chain(others.cloned()).collect()
     }
 
     /// The store's time.
@@ -172,6 +204,21 @@ impl Ledger {
 
     pub(crate) fn tasks(&self) -> Vec<Record> {
         self.lock().history.tasks().values().cloned().collect()
+    }
+
+    /// The tasks that are not there any more, as they were last seen. One that was still to be undone is left out: whether it
+    /// was is not known.
+    pub(crate) fn forgotten(&self) -> Vec<Record> {
+        let state = self.lock();
+        state.gone.values().map(|(_, last)| last).filter(|last| !last.is_undoing()).cloned().collect()
+    }
+
+    /// The task that a caller has named so.
+    pub(crate) fn drafted(&self, name: &str) -> Option<TaskId> {
+        let state = self.lock();
+        let there = state.history.tasks().values();
+        let ever = there.chain(state.gone.values().map(|(_, last)| last));
+        ever.into_iter().find(|task| key::drafted_id(task) == Some(name)).map(|task| task.id.clone())
     }
 
     /// Whoever has an effect now holds its task, and its lease has not run out while it did not look.
@@ -272,7 +319,7 @@ impl Ledger {
 impl State {
     /// Nothing is left of a task that went so long ago.
     fn is_spent(&self, id: &TaskId, now: Time) -> bool {
-        self.gone.get(id).is_some_and(|gone| now.since(*gone) >= KEPT)
+        self.gone.get(id).is_some_and(|(gone, _)| now.since(*gone) >= KEPT)
     }
 
     fn note_lease(&mut self, task: &Record, broken: &mut Vec<String>) {

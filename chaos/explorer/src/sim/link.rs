@@ -127,6 +127,10 @@ impl Link {
             Err(_) => Vec::new(),
         };
         changed.extend(id.cloned());
+        // What is made of a task, and what has made it, may end with it, or hear of its end.
+        let mut changed: Vec<TaskId> = changed.iter().flat_map(|id| self.ledger.family_of(id)).collect();
+        changed.sort();
+        changed.dedup();
         if !changed.is_empty()
             && self.ledger.count(what, id.map_or("", TaskId::as_str), done.is_ok()) > TOO_MANY
         {
@@ -134,7 +138,7 @@ impl Link {
             return std::future::pending().await;
         }
         for task in &changed {
-            if !self.ledger.look(task, &what, fenced) && id.is_none() {
+            if !self.ledger.look(task, &what, fenced) && id != Some(task) {
                 continue;
             }
             let id = task;
@@ -142,6 +146,9 @@ impl Link {
             self.ledger.tell(|| {
                 format!("{}: {what} {}{}: {}", self.memory.node(), id.as_str(), shown(trouble), came())
             });
+        }
+        if !changed.is_empty() {
+            self.ledger.look_at_all(&changed, &what);
         }
         if after > 0 {
             self.executor.sleep(WORLD, Duration::from_millis(after)).await;
@@ -330,8 +337,9 @@ impl Overlay for Link {
         self.ledger.tell(|| {
             format!("{} wants of {} at {epoch:?}: {}", self.memory.node(), id.as_str(), wanted(&batch))
         });
+        let made = batch.child.as_ref().map(|child| child.task.id.clone());
         let doing = self.as_worker(id, epoch, self.memory.write(id, epoch, batch), |_| true);
-        Box::pin(self.carry(Operation::Write, Some(id), doing, nothing))
+        Box::pin(self.carry(Operation::Write, Some(id), doing, move |_: &u64| made.into_iter().collect()))
     }
 
     fn answer<'a>(

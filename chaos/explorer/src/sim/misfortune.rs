@@ -11,7 +11,8 @@ use super::executor::{Executor, Home, WORLD};
 use super::ledger::Ledger;
 use super::nodes::Nodes;
 use super::outside::Outside;
-use crate::invariant::{Sight, brief};
+use crate::fleet::Speaks;
+use crate::invariant::brief;
 
 /// Thirty days.
 pub(crate) struct Story {
@@ -64,14 +65,8 @@ impl Story {
     async fn burst(&mut self) {
         for _ in 0..self.random.between(1, 5) {
             self.calls += 1;
-            let client = Client {
-                executor: self.executor.clone(),
-                ledger: self.ledger.clone(),
-                nodes: self.nodes.clone(),
-                random: self.random.split(),
-                number: self.calls,
-                sight: Sight::default(),
-            };
+            let random = self.random.split();
+            let client = Client::new(&self.executor, &self.ledger, &self.nodes, random, self.calls);
             self.executor.spawn(WORLD, Box::pin(client.run()));
         }
         for _ in 0..self.random.below(6) {
@@ -189,7 +184,7 @@ impl Story {
                 let answer = json!({"action": "accept", "content": {"choice": 1_000_000}});
                 let responses = json!({ &*question.key: answer });
                 let params = json!({"taskId": task.id.as_str(), "inputResponses": responses});
-                let _ = self.nodes.ask(0, who, "tasks/update", params).await;
+                let _ = self.nodes.ask(0, who, Speaks::Extension, "tasks/update", params).await;
             }
         }
     }

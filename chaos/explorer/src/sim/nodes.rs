@@ -17,7 +17,7 @@ use super::ledger::Ledger;
 use super::link::{Link, Weather};
 use super::outside::{Hands, Outside};
 use super::tools::tools;
-use crate::fleet::{self, Gone};
+use crate::fleet::{self, Gone, Speaks};
 
 /// Clones are the same.
 #[derive(Clone)]
@@ -130,6 +130,7 @@ impl Nodes {
         let surroundings = Arc::new(Surroundings::new(executor.clone(), home));
         // Its budgets are of the time that passes for us, in which a month is a moment.
         let plenty = PollOptions::default().each(PLENTY).in_all(PLENTY).in_vain(PLENTY);
+        let server = server.drafted_tasks(true);
         let dispatcher =
             server.store(link).pace(pace).environment(surroundings).polls(plenty).dispatcher().unwrap();
         slots[slot].node = Some(Node { home, dispatcher: dispatcher.clone(), link: weak });
@@ -205,6 +206,7 @@ impl Nodes {
         &self,
         slot: usize,
         who: &'static str,
+        speaks: Speaks,
         method: &'static str,
         params: Value,
     ) -> Result<Value, Gone> {
@@ -212,7 +214,7 @@ impl Nodes {
         let (home, dispatcher) = found.ok_or(Gone)?;
         let (tell, told) = oneshot::channel();
         let asking = async move {
-            let _ = tell.send(fleet::ask(&dispatcher, who, true, method, &params).await);
+            let _ = tell.send(fleet::ask(&dispatcher, who, speaks, method, &params).await);
         };
         self.0.executor.spawn(home, Box::pin(asking));
         tokio::select! {

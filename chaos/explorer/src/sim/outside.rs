@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use longhaul_store::{Epoch, Outcome, TaskId};
 
 use super::executor::{Executor, Home};
 use super::ledger::Ledger;
+use super::tools::{GENTLE, STOPPED};
+use crate::invariant::brief;
 
 /// What may be done of a step that was cut off.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,7 +60,11 @@ impl Outside {
     /// What holds when all tasks have ended.
     pub(crate) fn look_back(&self, ledger: &Ledger) {
         let state = self.lock();
-        for task in ledger.tasks() {
+        for task in ledger.tasks().into_iter().chain(ledger.forgotten()) {
+            let has_stopped = matches!(task.outcome(), Some(Outcome::Result { value, .. }) if value.as_str().contains(STOPPED));
+            if has_stopped && (&*task.tool != GENTLE || task.cancelling.is_none()) {
+                ledger.complain(format!("K18: nobody has cancelled {}, and it has stopped", brief(&task)));
+            }
             let failed = !matches!(task.outcome(), Some(Outcome::Result { is_error: false, .. }));
             let given_up = task.undo.as_ref().is_some_and(|undo| undo.failed > 0);
             let prefix = format!("{}/", task.id);
@@ -90,6 +97,18 @@ pub(crate) struct Hands {
     ledger: Ledger,
     home: Home,
     generation: u64,
+    /// How many are at work in this process of those that are to be alone, and whether this is one.
+    at_work: Arc<AtomicUsize>,
+    is_alone: bool,
+}
+
+/// Counts as at work until it is dropped.
+struct AtWork(Arc<AtomicUsize>);
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Hands {
@@ -106,7 +125,14 @@ impl Hands {
             ledger: ledger.clone(),
             home,
             generation,
+            at_work: Arc::default(),
+            is_alone: false,
         }
+    }
+
+    /// The hands of a tool of which one call is at work at a time in this process.
+    pub(crate) fn one_at_a_time(&self) -> Self {
+        Self { is_alone: true, ..self.clone() }
     }
 
     /// Has an effect; says how often it was had.
@@ -194,6 +220,17 @@ impl Hands {
 
     /// Takes its time.
     pub(crate) async fn take(&self, seconds: u64) {
+        let _at_work = self.is_alone.then(|| self.begin());
         self.executor.sleep(self.home, Duration::from_millis(seconds * 1000 + 300)).await;
+    }
+
+    fn begin(&self) -> AtWork {
+        let others = self.at_work.fetch_add(1, Ordering::Relaxed);
+        if others > 0 {
+            let home = self.home;
+            self.ledger
+                .complain(format!("G9: {home:?} is at work on {} calls that have one place", others + 1));
+        }
+        AtWork(Arc::clone(&self.at_work))
     }
 }
