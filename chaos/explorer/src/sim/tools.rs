@@ -88,7 +88,7 @@ pub(crate) fn tools(hands: &Hands, generation: u64) -> Vec<Tool> {
 
 /// Does as it is told until it is cancelled; then it cleans up, and says so or gives up.
 async fn heed(hands: &Hands, cx: &Cx, order: Order) -> Result<String, ToolError> {
-    let gives_up = order.plan.len() % 2 == 0;
+    let gives_up = order.plan.len().is_multiple_of(2);
     tokio::select! {
         biased;
         () = cx.cancelled() => {
