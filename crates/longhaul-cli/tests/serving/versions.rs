@@ -71,6 +71,8 @@ async fn what_runs_is_followed_in_any_version_and_what_has_not_begun_waits_for_i
     let runs = node.call("ann", "line", json!({"until": "one"})).await;
     let waits = node.call("ann", "line", json!({"until": "two"})).await;
     node.until(&waits, |task| task["statusMessage"] == "queued: 1 of line are running, its limit").await;
+    // That it has a place does not say that it has begun yet.
+    node.until(&runs, |task| task["statusMessage"] == "first").await;
     drop(node);
 
     is_now(line("second", "version = \"2\""));

@@ -521,7 +521,7 @@ impl Engine {
         self.0.store.counts().await
     }
 
-    /// Why the store may lose what it keeps, if it is known to ([`TaskStore::at_risk`](longhaul_store::TaskStore::at_risk)).
+    /// Why the store may lose what it keeps, if it is known to ([`TaskStore::at_risk`]).
     pub fn at_risk(&self) -> Option<Arc<str>> {
         self.0.store.at_risk()
     }
