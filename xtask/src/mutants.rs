@@ -73,10 +73,27 @@ struct Survivor {
     why: String,
 }
 
+/// The files and folders that are broken.
+pub(crate) fn places() -> impl Iterator<Item = &'static str> {
+    BROKEN.iter().flat_map(|broken| broken.places).copied()
+}
+
 /// Whether a file is broken.
 pub(crate) fn is_broken(path: &str) -> bool {
-    let mut places = BROKEN.iter().flat_map(|broken| broken.places);
-    places.any(|place| path.starts_with(place)) && !path.ends_with("tests.rs")
+    places().any(|place| path.starts_with(place)) && !path.ends_with("tests.rs")
+}
+
+/// The packages that have mutants in this part, with them. A small part may have none of one; all of them together have some of
+/// each, or its code is no longer where it is looked for.
+fn some(
+    mut listed: Vec<(&'static Broken, Vec<String>)>,
+    shard: Shard,
+) -> Result<Vec<(&'static Broken, Vec<String>)>> {
+    if let Some((broken, _)) = listed.iter().find(|(_, mutants)| mutants.is_empty() && shard.of == 1) {
+        bail!("{} has no mutants: is its code still in {}?", broken.package, broken.places.join(" and "));
+    }
+    listed.retain(|(_, mutants)| !mutants.is_empty());
+    Ok(listed)
 }
 
 impl Broken {
@@ -184,9 +201,7 @@ pub(crate) fn run(site: &Site, shard: Option<Shard>, resume: bool) -> Result<Tal
         let ran = site.must_run(broken.mutants(&program, &site.root, shard).arg("--list"))?;
         Ok((broken, ran.lines))
     };
-    let mut listed = BROKEN.iter().map(list).collect::<Result<Vec<_>>>()?;
-    // A small part may have none of a package.
-    listed.retain(|(_, mutants)| !mutants.is_empty());
+    let listed = some(BROKEN.iter().map(list).collect::<Result<_>>()?, shard)?;
     here.note(&listed.iter().flat_map(|(_, mutants)| mutants.clone()).collect::<Vec<_>>())?;
     here.gather()?;
     for (broken, _) in listed {
@@ -382,6 +397,19 @@ mod tests {
         ] {
             assert_eq!(is_broken(path), broken, "{path}");
         }
+    }
+
+    #[test]
+    fn all_of_them_are_some_of_each_package() {
+        let shard = |text: &str| text.parse::<Shard>().unwrap();
+        let listed = |second: &[&str]| {
+            let second = second.iter().map(|mutant| (*mutant).to_owned()).collect();
+            vec![(&BROKEN[0], vec!["a.rs:1:2: one".to_owned()]), (&BROKEN[1], second)]
+        };
+        assert_eq!(some(listed(&["b.rs:1:2: two"]), shard("0/1")).unwrap().len(), 2);
+        assert_eq!(some(listed(&[]), shard("3/4")).unwrap().len(), 1);
+        let none = some(listed(&[]), shard("0/1")).unwrap_err().to_string();
+        assert!(none.contains("longhaul-store has no mutants"), "{none}");
     }
 
     #[test]

@@ -1,14 +1,37 @@
-//! Rule: of the mutants nine of ten were killed, and of the others it is said why not. A list of what the code was before is warned of.
+//! Rule: of the mutants nine of ten were killed, and of the others it is said why not; and there is code wherever it is looked for. A
+//! list of what the code was before is warned of.
 
-use crate::mutants::{LIST, List, is_broken};
+use crate::mutants::{LIST, List, is_broken, places};
 use crate::stamp;
 use crate::tidy::Repository;
 use crate::tidy::finding::{Finding, Report};
+use crate::tidy::tree::Tree;
 
-/// Examines the list.
+/// Where the places are named.
+const NAMES: &str = "xtask/src/mutants.rs";
+
+/// Examines the list, and the places.
 pub(super) fn check(repository: &Repository) -> Report {
+    let Some(text) = repository.tree.file(LIST).and_then(|file| file.text.as_deref()) else {
+        return Report::default();
+    };
+    let mut report = of_list(repository, text);
+    report.merge(of_places(&repository.tree));
+    report
+}
+
+fn of_places(tree: &Tree) -> Report {
     let mut report = Report::default();
-    let Some(text) = repository.tree.file(LIST).and_then(|file| file.text.as_deref()) else { return report };
+    for place in places() {
+        let is_there = tree.files.iter().any(|file| file.path.starts_with(place) && is_broken(&file.path));
+        let what = || Finding::new(NAMES, 1, format!("no code is in {place}"), "say where it is now");
+        report.examined((!is_there).then(what));
+    }
+    report
+}
+
+fn of_list(repository: &Repository, text: &str) -> Report {
+    let mut report = Report::default();
     let list = match List::parse(text) {
         Ok(list) => list,
         Err(error) => {
@@ -33,18 +56,35 @@ pub(super) fn check(repository: &Repository) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::tree::Tree;
-
     #[test]
     fn a_list_of_too_many_survivors_is_found() {
         let found = |text: &str| {
             let repository = Repository { tree: Tree::of(&[(LIST, text)]), ..Repository::default() };
-            check(&repository).findings.len()
+            of_list(&repository, text).findings.len()
         };
         assert_eq!(
             (found("tried = 9\nkilled = 9\n"), found("tried = 9\nkilled = 8\n"), found("tried = 9")),
             (0, 1, 1)
         );
+    }
+
+    #[test]
+    fn a_place_without_code_is_found() {
+        let found = |files: &[&str]| {
+            let list = [(LIST, "tried = 9\nkilled = 9\n")];
+            let files: Vec<_> = files.iter().map(|path| (*path, "")).chain(list).collect();
+            check(&Repository { tree: Tree::of(&files), ..Repository::default() }).findings
+        };
+        let mut files = vec![
+            "crates/longhaul-tasks/src/machine/mod.rs",
+            "crates/longhaul-tasks/src/project/mod.rs",
+            "crates/longhaul-store/src/transition/undo.rs",
+            "crates/longhaul-store/src/transition.rs",
+        ];
+        assert_eq!(found(&files), []);
+        files.pop();
+        let findings = found(&files);
+        assert!(findings.len() == 1 && findings[0].what.contains("transition.rs"), "{findings:?}");
     }
 
     #[test]
@@ -58,7 +98,7 @@ mod tests {
                 (MACHINE, code),
                 ("crates/longhaul-tasks/src/machine/tests.rs", code),
             ]);
-            let report = check(&Repository { tree, ..Repository::default() });
+            let report = of_list(&Repository { tree, ..Repository::default() }, &list);
             (report.findings.len(), report.warnings.len())
         };
         let stamped = format!("of = \"{}\"\n", of("fn a() {}"));
