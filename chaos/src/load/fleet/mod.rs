@@ -280,6 +280,7 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
         ));
     }
     let such = |is: &dyn Fn(&Order) -> bool| calls.iter().filter(|call| is(&call.order)).count();
+    broken.extend(remains.blind(such(&|order| order.kept().is_none())));
     let (sessions, commands) = (such(&|order| order.era == Era::D2), such(&|order| order.tool == COMMAND));
     let failed = done.iter().map(|(fault, count)| format!("{count} {fault}")).collect::<Vec<_>>();
     let told = vec![

@@ -14,9 +14,12 @@ use super::witness::asked;
 pub(super) struct Remains {
     /// What is counted: what the store says, and how many there are.
     pub(super) counters: Vec<(String, i64, i64)>,
-    /// How many there are of what must not be there.
-    pub(super) left: Vec<(String, i64)>,
+    /// How many there are of what must not be there, and among how many it was looked for.
+    pub(super) left: Vec<(String, i64, i64)>,
 }
+
+/// Of all counters, that of the tasks that are there.
+const TASKS: &str = "tasks";
 
 /// How long what is about to go has for it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,8 +46,26 @@ impl Remains {
         let miscounted = self.counters.iter().filter(|(_, said, counted)| said != counted);
         let miscounted = miscounted
             .map(|(what, said, counted)| format!("I12: {what}: it says {said}, and there are {counted}"));
-        let left = self.left.iter().filter(|(_, count)| *count != 0);
-        miscounted.chain(left.map(|(what, count)| format!("I14: {count} are left: {what}"))).collect()
+        let left = self.left.iter().filter(|(_, count, _)| *count != 0);
+        miscounted.chain(left.map(|(what, count, _)| format!("I14: {count} are left: {what}"))).collect()
+    }
+
+    /// How many tasks were found.
+    pub(super) fn tasks(&self) -> usize {
+        let found = self.counters.iter().find(|(what, ..)| what == TASKS);
+        found.and_then(|(_, _, there)| usize::try_from(*there).ok()).unwrap_or_default()
+    }
+
+    /// Among how many things what is left was looked for.
+    pub(super) fn among(&self) -> usize {
+        self.left.iter().filter_map(|(_, _, among)| usize::try_from(*among).ok()).sum()
+    }
+
+    /// That it was looked for where nothing is: so many tasks there must be at least.
+    pub(super) fn blind(&self, least: usize) -> Option<String> {
+        let tasks = self.tasks();
+        let what = || format!("I12: {tasks} tasks are found in the database, and at least {least} are in it");
+        (tasks < least).then(what)
     }
 }
 
@@ -71,24 +92,27 @@ UNION ALL SELECT what, said::bigint, there::bigint FROM (SELECT sum(open) AS o, 
     ('bytes of events', v, (SELECT coalesce(sum(bytes), 0) FROM longhaul.streams)),
     ('entries', n, (SELECT count(*) FROM longhaul.entries))) AS counted (what, said, there)";
 
-const LEFT: &str = "SELECT 'open tasks', count(*) FROM longhaul.tasks WHERE phase < 8
-UNION ALL SELECT 'leases', count(*) FROM longhaul.tasks WHERE lease_node IS NOT NULL OR lease_until IS NOT NULL
-UNION ALL SELECT 'tasks that wait', count(*) FROM longhaul.tasks WHERE not_before IS NOT NULL
-UNION ALL SELECT 'tasks that ask', count(*) FROM longhaul.tasks WHERE phase <> 9 AND asked > 0
-UNION ALL SELECT 'tasks that wait for others', count(*) FROM longhaul.tasks WHERE phase = 8 AND outcome = 0
-    AND outcome_code = 0 AND children > 0
-UNION ALL SELECT 'steps of no task', count(*) FROM longhaul.steps WHERE task NOT IN (SELECT ord FROM longhaul.tasks)
-UNION ALL SELECT 'steps of what is forgotten', count(*) FROM longhaul.steps
-    WHERE task IN (SELECT ord FROM longhaul.tasks WHERE phase = 9)
-UNION ALL SELECT 'parts of no task', count(*) FROM longhaul.parts WHERE task NOT IN (SELECT ord FROM longhaul.tasks)
-UNION ALL SELECT 'events of no stream', count(*) FROM longhaul.events
-    WHERE stream NOT IN (SELECT ord FROM longhaul.streams)";
+const LEFT: &str = "SELECT what, left_over, among FROM (SELECT count(*) AS tasks, count(*) FILTER (WHERE phase < 8) AS open,
+        count(*) FILTER (WHERE lease_node IS NOT NULL OR lease_until IS NOT NULL) AS leased,
+        count(*) FILTER (WHERE not_before IS NOT NULL) AS waits, count(*) FILTER (WHERE phase <> 9 AND asked > 0) AS asks,
+        count(*) FILTER (WHERE phase = 8 AND outcome = 0 AND outcome_code = 0 AND children > 0) AS parents
+    FROM longhaul.tasks) AS of_tasks, LATERAL (VALUES ('open tasks', open, tasks), ('leases', leased, tasks),
+    ('tasks that wait', waits, tasks), ('tasks that ask', asks, tasks), ('tasks that wait for others', parents, tasks))
+    AS looked (what, left_over, among)
+UNION ALL SELECT 'steps of no task', count(*) FILTER (WHERE task NOT IN (SELECT ord FROM longhaul.tasks)), count(*)
+    FROM longhaul.steps
+UNION ALL SELECT 'steps of what is forgotten', count(*) FILTER (WHERE task IN (SELECT ord FROM longhaul.tasks
+    WHERE phase = 9)), count(*) FROM longhaul.steps
+UNION ALL SELECT 'parts of no task', count(*) FILTER (WHERE task NOT IN (SELECT ord FROM longhaul.tasks)), count(*)
+    FROM longhaul.parts
+UNION ALL SELECT 'events of no stream', count(*) FILTER (WHERE stream NOT IN (SELECT ord FROM longhaul.streams)), count(*)
+    FROM longhaul.events";
 
 fn in_postgres(url: &str) -> Result<Remains> {
     let (counters, left) =
         asked(url, async |client| Ok((client.query(COUNTERS, &[]).await?, client.query(LEFT, &[]).await?)))?;
     let counters = counters.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)));
-    let left = left.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+    let left = left.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)));
     Ok(Remains { counters: counters.collect::<Result<_>>()?, left: left.collect::<Result<_>>()? })
 }
 
@@ -151,8 +175,10 @@ end
 counted('bytes of events', redis.call('GET', tag .. 'event-bytes'), bytes)
 hold('bytes of events', 'event-bytes-of', events)
 
-local function is_left(what, count) left[#left + 1] = {what, count} end
-is_left('open tasks', many('open'))
+-- What is kept in a key of its own goes with its last member: it was looked for among no more than what is left.
+local function is_left(what, count, among) left[#left + 1] = {what, count, among or count} end
+is_left('open tasks', open, #rows)
+is_left('members of open', many('open'))
 is_left('leases', many('leases'))
 is_left('tasks that wait', many('waiting'))
 is_left('nodes that hold leases', redis.call('HLEN', tag .. 'holders'))
@@ -167,12 +193,12 @@ for _, begins in ipairs({'stand:', 'joins:'}) do
   is_left('members of ' .. begins .. '*', members)
 end
 for _, begins in ipairs({'steps:', 'parts:', 'given:'}) do
-  local lonely = 0
-  for _, key in ipairs(all(begins .. '*')) do
+  local keys, lonely = all(begins .. '*'), 0
+  for _, key in ipairs(keys) do
     local row = redis.call('HMGET', tag .. 'task:' .. behind(key, begins), 'v', 'g')
     if not row[1] or (row[2] and row[2] ~= '') then lonely = lonely + 1 end
   end
-  is_left(begins .. '* of no task', lonely)
+  is_left(begins .. '* of no task', lonely, #keys)
 end
 return {counters, left}
 "#;
@@ -187,4 +213,50 @@ fn in_redis(url: &str) -> Result<Remains> {
         let (counters, left) = script.arg("{longhaul}:").invoke_async(&mut connection).await?;
         Ok(Remains { counters, left })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the store in Redis calls its keys: one that the script calls otherwise is empty, and nothing is ever left in it.
+    #[test]
+    fn the_script_knows_the_keys_by_their_names() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/longhaul-store/src/redis");
+        let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
+        let source = ["keys.rs", "row.rs", "entries.rs", "events.rs"].map(read).concat();
+        let single = ["open", "tasks", "leases", "waiting", "holders", "entries", "streams"];
+        let counted = ["task-bytes-of", "entries-of", "event-bytes", "event-bytes-of"];
+        for name in single.into_iter().chain(counted) {
+            let asked = [format!("tag .. '{name}'"), format!("many('{name}')"), format!(", '{name}', ")];
+            assert!(asked.iter().any(|asked| SCRIPT.contains(asked)), "the script does not look at {name}");
+            assert!(source.contains(&format!("\"{name}\"")), "no key is called {name}");
+        }
+        let of_tasks = ["task:", "steps:", "parts:", "given:", "children:", "stand:"];
+        let of_others = ["held:", "tasks:", "open:", "share:", "joins:", "stream:"];
+        for begins in of_tasks.into_iter().chain(of_others) {
+            assert!(SCRIPT.contains(&format!("'{begins}")), "the script does not look at {begins}");
+            let [tagged, plain] = ["{}", "\""].map(|before| format!("{before}{begins}{{"));
+            assert!(source.contains(&tagged) || source.contains(&plain), "no key begins with {begins}");
+        }
+        let words = SCRIPT.split('\'').skip(1).step_by(2).map(|word| word.trim_end_matches('*'));
+        for word in words.filter(|word| word.ends_with(':')) {
+            let known = of_tasks.contains(&word) || of_others.contains(&word);
+            assert!(known, "{word} is not held against the store");
+        }
+    }
+
+    #[test]
+    fn an_empty_database_is_not_what_was_loaded() {
+        let remains = |tasks: i64, among: i64| Remains {
+            counters: vec![("open tasks".to_owned(), 0, 0), (TASKS.to_owned(), tasks, tasks)],
+            left: vec![("leases".to_owned(), 0, 0), ("open tasks".to_owned(), 0, among)],
+        };
+        let empty = remains(0, 0);
+        assert!(empty.broken().is_empty() && (empty.tasks(), empty.among()) == (0, 0));
+        assert!(empty.blind(1).unwrap().starts_with("I12: 0 tasks"));
+        assert!(remains(4, 4).blind(5).is_some());
+        let whole = remains(5, 5);
+        assert_eq!((whole.blind(5), whole.tasks(), whole.among()), (None, 5, 5));
+    }
 }

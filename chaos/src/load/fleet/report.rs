@@ -91,7 +91,8 @@ impl Held<'_> {
         let Looked { looks, waits, changes, again, ends, questions, gone } = looked;
         let Seen { claims, taken, ends: ended, steps, gaps, .. } = seen;
         let (keys, longest) = (verdict.keys, watched.longest.as_secs_f64());
-        let (counters, kinds) = (remains.counters.len(), remains.left.len());
+        let (tasks, counters) = (remains.tasks(), remains.counters.len());
+        let (among, kinds) = (remains.among(), remains.left.len());
         [
             (
                 *again,
@@ -129,9 +130,9 @@ impl Held<'_> {
             (*tried, format!("strangers tried {tried} times to learn or change what is another's")),
             (*again, format!("{again} dates followed others")),
             (*gone, format!("{gone} looks at what was forgotten")),
-            (counters, format!("{counters} counters counted again")),
+            (tasks, format!("{counters} counters counted again, of {tasks} tasks")),
             (verdict.calls, format!("{} keys of calls", verdict.calls)),
-            (kinds, format!("{kinds} kinds of remains looked for")),
+            (among, format!("{among} looks at what is there for {kinds} kinds of remains")),
         ]
     }
 }
@@ -171,6 +172,22 @@ mod tests {
         let short = LONG - Duration::from_secs(1);
         assert_eq!(not(short, |report| report.figures.fenced = 0), "");
         assert_eq!(not(short, |report| report.tasks = 0), "nothing was called");
+    }
+
+    #[test]
+    fn what_was_asked_of_an_empty_database_is_nothing() {
+        let held = |remains: &Remains| {
+            let (verdict, seen, watched) = (&Verdict::default(), &Seen::default(), &Watched::default());
+            let looked = Looked::default();
+            let [.., counted, _, left] =
+                Held { looked, verdict, seen, watched, remains, answers: 0, tried: 0 }.each();
+            [counted.0, left.0]
+        };
+        let remains = |found: i64| Remains {
+            counters: vec![("tasks".to_owned(), found, found)],
+            left: vec![("leases".to_owned(), 0, found)],
+        };
+        assert_eq!((held(&remains(0)), held(&remains(3))), ([0, 0], [3, 3]));
     }
 
     #[test]
