@@ -24,6 +24,7 @@ mod tools;
 mod wire;
 mod workspace;
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -240,20 +241,20 @@ enum Chaos {
     /// Load several nodes on one file with tasks of every kind, kill them at random, and say what each promise comes to
     Load {
         /// How many tasks
-        #[arg(long, default_value = "10000")]
-        tasks: String,
+        #[arg(long, default_value_t = 10_000)]
+        tasks: u64,
         /// How often a node is killed
-        #[arg(long, default_value = "1000")]
-        kills: String,
+        #[arg(long, default_value_t = 1_000)]
+        kills: u64,
         /// How many nodes share the store
-        #[arg(long, default_value = "3")]
-        processes: String,
+        #[arg(long, default_value_t = 3)]
+        processes: u64,
         /// Repeats the choices of an earlier run, which printed its seed
         #[arg(long)]
         seed: Option<String>,
         /// By when all is to be called and killed
-        #[arg(long, default_value = "25")]
-        minutes: String,
+        #[arg(long, default_value_t = 25)]
+        minutes: u64,
         /// Keep what came of it in conformance/shown.toml
         #[arg(long)]
         keep: bool,
@@ -268,13 +269,13 @@ enum Chaos {
         #[arg(long, default_value_t = 5)]
         minutes: u64,
         /// How many tasks are begun each second
-        #[arg(long, default_value = "10")]
-        rate: String,
+        #[arg(long, default_value_t = 10)]
+        rate: u64,
         /// Only these faults, separated by commas: kill, stop, cut, silence, delay, flap, database, clock
         #[arg(long)]
         faults: Option<String>,
         /// Keep what came of it in conformance/shown.toml
-        #[arg(long)]
+        #[arg(long, conflicts_with = "faults")]
         keep: bool,
         /// Repeats the choices of an earlier run, which printed its seed
         #[arg(long)]
@@ -416,27 +417,35 @@ fn chaos_instead(what: Chaos) -> Result<Tally> {
         Chaos::Explore { pairs: false, .. } => chaos::explore(&site(chaos::BUDGET)?),
         Chaos::Explore { resume, minutes, keep, .. } => {
             let site = site(chaos::BUDGET + Duration::from_secs(minutes.saturating_mul(60)))?;
-            shown::kept(keep, &site, "explore pairs", chaos::explore_pairs(&site, resume, minutes)?)
+            shown::kept(keep, &site.root, "explore pairs", &[], || {
+                chaos::explore_pairs(&site, resume, minutes)
+            })
         }
         Chaos::Many => chaos::many(&site(chaos::BUDGET)?),
         Chaos::Sim { seeds, seed, at_once, keep } => {
             let site = site(chaos::BUDGET)?;
             let seeds = seeds.or_else(|| seed.is_none().then_some(2000));
-            shown::kept(keep, &site, "sim", chaos::simulate(&site, seeds, seed, at_once)?)
+            let numbers = seeds.map(|seeds| ("seeds", seeds));
+            shown::kept(keep, &site.root, "sim", numbers.as_slice(), || {
+                chaos::simulate(&site, seeds, seed, at_once)
+            })
         }
         Chaos::Load { tasks, kills, processes, seed, minutes, keep } => {
             let numbers =
                 [("tasks", tasks), ("kills", kills), ("processes", processes), ("minutes", minutes)];
             let site = site(chaos::BUDGET)?;
-            shown::kept(keep, &site, "load", chaos::drive(&site, "load", &flags(&numbers, seed))?)
+            shown::kept(keep, &site.root, "load", &numbers, || {
+                chaos::drive(&site, "load", &flags(&numbers, seed))
+            })
         }
         Chaos::Fleet { store, minutes, rate, faults, seed, keep } => {
             let what = format!("fleet {store}");
-            let numbers = [("store", store), ("minutes", minutes.to_string()), ("rate", rate)];
+            let numbers = [("minutes", minutes), ("rate", rate)];
             let mut arguments = flags(&numbers, seed);
+            arguments.push(format!("--store={store}"));
             arguments.extend(faults.map(|faults| format!("--faults={faults}")));
             let site = site(chaos::BUDGET + Duration::from_secs(minutes.saturating_mul(60)))?;
-            shown::kept(keep, &site, &what, chaos::fleet(&site, &arguments)?)
+            shown::kept(keep, &site.root, &what, &numbers, || chaos::fleet(&site, &arguments))
         }
         Chaos::Power { cuts, seed } => {
             let cuts = flags(&[("cuts", cuts)], seed);
@@ -481,8 +490,10 @@ fn run(command: Command) -> Result<Tally> {
         }
         Command::Sabotage { patches, again, keep } => {
             let site = site(sabotage::BUDGET)?;
-            let tally = told("sabotage", sabotage::run(&site, &patches, again)?);
-            shown::kept(keep, &site, "sabotage", Outcome::of("sabotage", tally))?
+            shown::kept(keep, &site.root, "sabotage", &[], || {
+                let tally = told("sabotage", sabotage::run(&site, &patches, again)?);
+                Ok(Outcome::of("sabotage", tally))
+            })?
         }
         Command::Fuzz { targets, seconds } => {
             let time = fuzz::BUDGET + Duration::from_secs(seconds.saturating_mul(3));
@@ -512,8 +523,10 @@ fn run(command: Command) -> Result<Tally> {
         }
         Command::Behind { servers, sessions, killed, keep } => {
             let site = site(test::BUDGET)?;
-            let tally = told("behind", interop::behind(&site, &servers, sessions, killed)?);
-            shown::kept(keep, &site, "behind", Outcome::of("behind", tally))?
+            shown::kept(keep, &site.root, "behind", &[("sessions", sessions as u64)], || {
+                let tally = told("behind", interop::behind(&site, &servers, sessions, killed)?);
+                Ok(Outcome::of("behind", tally))
+            })?
         }
         Command::Visit { servers } => {
             let tally = interop::visit(&site(test::BUDGET)?, &servers)?;
@@ -524,10 +537,9 @@ fn run(command: Command) -> Result<Tally> {
 }
 
 /// Numbers as a driver takes them.
-fn flags(numbers: &[(&str, String)], seed: Option<String>) -> Vec<String> {
-    let seed = seed.map(|seed| ("seed", seed));
-    let all = numbers.iter().cloned().chain(seed);
-    all.map(|(name, number)| format!("--{name}={number}")).collect()
+fn flags(numbers: &[(&str, impl fmt::Display)], seed: Option<String>) -> Vec<String> {
+    let numbers = numbers.iter().map(|(name, number)| format!("--{name}={number}"));
+    numbers.chain(seed.map(|seed| format!("--seed={seed}"))).collect()
 }
 
 /// The workspace around the current folder, and so much time from now on.

@@ -9,7 +9,6 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::site::Site;
 use crate::stamp;
 use crate::tally::Tally;
 
@@ -24,12 +23,14 @@ const MOST: usize = 40;
 pub(crate) struct Outcome {
     pub(crate) tally: Tally,
     pub(crate) sum: Vec<String>,
+    /// How much of what it is to try it had no time for.
+    pub(crate) left: usize,
 }
 
 impl Outcome {
     /// Of what sums itself up by its counts.
     pub(crate) fn of(name: &str, tally: Tally) -> Self {
-        Self { tally, sum: vec![format!("{name}: {tally}")] }
+        Self { tally, sum: vec![format!("{name}: {tally}")], left: 0 }
     }
 }
 
@@ -94,45 +95,88 @@ impl fmt::Display for List {
     }
 }
 
-/// Whether a run of this name is about that file.
+/// Whether a run of this name is about that file: what it runs, and what judges that.
 pub(crate) fn is_about(what: &str, path: &str) -> bool {
-    let is_code = path == "Cargo.lock" || path.starts_with("crates/") && path.contains("/src/");
-    match what.split(' ').next().unwrap_or_default() {
-        "sim" | "explore" => crate::chaos::is_explored(path),
-        "load" | "fleet" => is_code || path.starts_with("chaos/src/"),
-        "behind" => is_code || path.starts_with("conformance/interop/"),
-        _ => is_code || path.starts_with("crates/") && path.contains("/tests/") || path.starts_with("chaos/"),
+    let is_in_crates = path.starts_with("crates/");
+    let is_code =
+        builds_all(path) || is_in_crates && (path.contains("/src/") || path.ends_with("/Cargo.toml"));
+    let others: &[&str] = match kind(what) {
+        "sim" | "explore" => return crate::chaos::is_explored(path),
+        "load" | "fleet" => &["chaos/Cargo.toml", "chaos/src/"],
+        "behind" => &["conformance/interop/", "conformance/node/", "xtask/src/interop/", "xtask/src/wire.rs"],
+        _ if is_in_crates && path.contains("/tests/") => return true,
+        _ => &["chaos/", "xtask/src/sabotage.rs"],
+    };
+    is_code || others.iter().any(|place| path.starts_with(place))
+}
+
+/// Whether whatever is built here is built by that file.
+pub(crate) fn builds_all(path: &str) -> bool {
+    matches!(path, "Cargo.lock" | "Cargo.toml" | ".cargo/config.toml")
+}
+
+/// What runs: the first word of a name.
+fn kind(what: &str) -> &str {
+    what.split(' ').next().unwrap_or_default()
+}
+
+/// The least numbers with which a run is kept: what is smaller shows less than its name says.
+fn least(what: &str) -> &'static [(&'static str, u64)] {
+    match kind(what) {
+        "load" => &[("tasks", 10_000), ("kills", 1_000), ("processes", 3)],
+        // From so many minutes on a fleet has to show everything.
+        "fleet" => &[("minutes", 5), ("rate", 10)],
+        "sim" => &[("seeds", 100_000)],
+        "behind" => &[("sessions", 1_000)],
+        _ => &[],
     }
 }
 
-/// Keeps what a run came to if that is wanted, and it is something.
+/// Runs what has this name and these numbers. If it is to be kept and cannot be, it is not run, or fails.
 ///
 /// # Errors
 ///
-/// When the list cannot be read or written.
-pub(crate) fn kept(keep: bool, site: &Site, what: &str, outcome: Outcome) -> Result<Tally> {
-    let Outcome { tally, mut sum } = outcome;
+/// When it is too small to be kept, as `run`, or when the list cannot be read or written.
+pub(crate) fn kept(
+    keep: bool,
+    root: &Path,
+    what: &str,
+    numbers: &[(&str, u64)],
+    run: impl FnOnce() -> Result<Outcome>,
+) -> Result<Tally> {
     if !keep {
-        return Ok(tally);
+        return Ok(run()?.tally);
     }
-    if !tally.is_success() {
-        println!("not kept, for it failed");
-        return Ok(tally);
+    let has = |(name, least): &(&str, u64)| numbers.iter().any(|(of, is)| of == name && is >= least);
+    if let Some((name, least)) = least(what).iter().find(|number| !has(number)) {
+        bail!("only a run with --{name} {least} or more is kept");
     }
-    sum.drain(..sum.len().saturating_sub(MOST));
-    let (date, commit) = (
+    // The run takes hours: what is there at its end need not be what ran.
+    let stamp = || stamp::of(root, |path| is_about(what, path));
+    let (of, date, commit) = (
+        stamp()?,
         said(Command::new("date").args(["-u", "+%F"]))?,
         said(
-            Command::new("git")
-                .args(["describe", "--always", "--dirty", "--exclude", "*"])
-                .current_dir(&site.root),
+            Command::new("git").args(["describe", "--always", "--dirty", "--exclude", "*"]).current_dir(root),
         )?,
     );
-    let of = stamp::of(&site.root, |path| is_about(what, path))?;
-    put(
-        &site.root,
-        Run { what: what.to_owned(), command: command(std::env::args()), date, commit, of, said: sum },
-    )?;
+    let Outcome { mut tally, sum, left } = run()?;
+    let why_not = if !tally.is_success() {
+        Some("it failed")
+    } else if left > 0 {
+        Some("there was no time for all of it")
+    } else if stamp()? != of {
+        Some("what it is about has changed meanwhile")
+    } else {
+        None
+    };
+    if let Some(why) = why_not {
+        println!("not kept, for {why}");
+        tally += Tally::one(false);
+        return Ok(tally);
+    }
+    let said = sum.into_iter().rev().take(MOST).rev().collect();
+    put(root, Run { what: what.to_owned(), command: command(std::env::args()), date, commit, of, said })?;
     println!("kept in {LIST}");
     Ok(tally)
 }
@@ -200,7 +244,19 @@ mod tests {
             ("sim", "chaos/src/main.rs", false),
             ("explore pairs", "crates/longhaul-tasks/src/lib.rs", true),
             ("fleet redis", "chaos/src/main.rs", true),
+            ("fleet redis", "chaos/Cargo.toml", true),
             ("load", "crates/longhaul/tests/tools.rs", false),
+            ("load", "crates/longhaul/Cargo.toml", true),
+            ("sim", "crates/longhaul/Cargo.toml", true),
+            ("sim", "crates/longhaul-cli/Cargo.toml", false),
+            ("sim", "Cargo.toml", true),
+            ("load", "Cargo.toml", true),
+            ("sabotage", ".cargo/config.toml", true),
+            ("sabotage", "xtask/src/sabotage.rs", true),
+            ("behind", "Cargo.toml", true),
+            ("behind", "xtask/src/interop/behind/killed.rs", true),
+            ("behind", "xtask/src/wire.rs", true),
+            ("behind", "xtask/src/main.rs", false),
             ("sabotage", "crates/longhaul/tests/tools.rs", true),
             ("sabotage", "chaos/sabotage/a.patch", true),
             ("behind", "crates/longhaul-cli/src/main.rs", true),
@@ -208,6 +264,62 @@ mod tests {
         ] {
             assert_eq!(is_about(what, path), about, "{what} {path}");
         }
+    }
+
+    /// A repository whose code is one file.
+    fn repository() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("conformance")).unwrap();
+        fs::write(root.path().join("Cargo.lock"), "one").unwrap();
+        let git = |words: &[&str]| {
+            let who = ["-c", "user.name=n", "-c", "user.email=n@localhost"];
+            said(Command::new("git").args(who).args(words).current_dir(root.path())).unwrap()
+        };
+        git(&["init", "-q"]);
+        git(&["add", "."]);
+        git(&["commit", "-qm", "one"]);
+        root
+    }
+
+    #[test]
+    fn only_a_whole_run_of_what_is_still_there_is_kept() {
+        let root = repository();
+        let kept_of = |left: usize, passed: usize, meanwhile: Option<(&str, &str)>| {
+            let ran = kept(true, root.path(), "sabotage", &[], || {
+                if let Some((path, text)) = meanwhile {
+                    fs::write(root.path().join(path), text)?;
+                }
+                Ok(Outcome { left, ..Outcome::of("sabotage", Tally { passed, failed: 0 }) })
+            });
+            (ran.unwrap().is_success(), root.path().join(LIST).exists())
+        };
+        assert_eq!(kept_of(0, 1, Some(("Cargo.lock", "two"))), (false, false), "the code changed");
+        assert_eq!(kept_of(1, 1, None), (false, false), "it was not all");
+        assert_eq!(kept_of(0, 0, None), (false, false), "it failed");
+        assert_eq!(kept_of(0, 1, Some(("README.md", "other"))), (true, true));
+        let list = List::parse(&fs::read_to_string(root.path().join(LIST)).unwrap()).unwrap();
+        assert_eq!(list.run[0].of, stamp::of_files([("Cargo.lock", &b"two"[..])]));
+    }
+
+    #[test]
+    fn what_is_too_small_is_not_run_to_be_kept() {
+        let root = repository();
+        let whole = [("tasks", 10_000), ("kills", 1_000), ("processes", 3)];
+        let keep = |numbers: &[(&str, u64)]| {
+            let mut ran = false;
+            let kept = kept(true, root.path(), "load", numbers, || {
+                ran = true;
+                Ok(Outcome::of("load", Tally::one(true)))
+            });
+            (ran, kept.is_ok_and(Tally::is_success))
+        };
+        for at in 0..whole.len() {
+            let mut less = whole;
+            less[at].1 -= 1;
+            assert_eq!(keep(&less), (false, false), "{less:?}");
+        }
+        assert_eq!(keep(&whole[..2]), (false, false), "of one it is not said");
+        assert_eq!(keep(&whole), (true, true));
     }
 
     #[test]
