@@ -21,8 +21,8 @@ pub struct Record {
     pub id: TaskId,
     /// To whom it belongs.
     pub owner: Owner,
-    /// Among whose open tasks it is counted, if it is a stranger's and as long as it is open: who ends it is told that for the last
-    /// time. No caller sees it.
+    /// Among whose open tasks it is counted, if it is a stranger's and as long as it is open: whoever finishes or cancels it is told that
+    /// for the last time. Of what is swept, or ends with its parent or for a child's sake, nobody is told. No caller sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
     /// The tool that does the work.

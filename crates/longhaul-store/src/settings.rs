@@ -50,10 +50,10 @@ pub struct Limits {
     /// counted of each. Default 300.
     pub max_open_per_stranger: u64,
     /// Tasks that one anonymous caller may make within a day, as far as it is told from others, however soon they end: what
-    /// has ended is kept, and would use up what may be kept of all. One that takes more than its part of
-    /// [`max_task_bytes_per_owner`](Self::max_task_bytes_per_owner), which is for
-    /// [`max_retained_per_owner`](Self::max_retained_per_owner), counts as one more for each such part. A server counts what is
-    /// made by it, what tasks make themselves not, and nothing where it counts no open tasks of each. Default 10,000.
+    /// has ended is kept, and would use up what may be kept of all. All of them may take a tenth of
+    /// [`max_task_bytes_per_owner`](Self::max_task_bytes_per_owner): one that takes more than its part of that, 4 KiB at least, counts as one
+    /// more for each such part. Each server counts for itself what is made by it, and what those have come to that end at it, by their run or by a
+    /// cancel; what tasks make themselves it does not count, and nothing where it counts no open tasks of each. Default 10,000.
     pub max_made_per_stranger: u64,
     /// Tasks kept, open or done, tombstones included. Default 1,000,000.
     pub max_retained: u64,

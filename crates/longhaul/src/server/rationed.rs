@@ -2,7 +2,8 @@
 //!
 //! What strangers have made is kept when it has ended, a day at most, and all of it is one quota, of tasks and of bytes. Whose an ended
 //! task was no store knows, so what is counted is what is made, in the process that makes it, and what it has come to, in the process
-//! that ends it.
+//! that ends it, by its run or by a cancel. What ends in any other way, past its time or with its parent, is not counted for what it
+//! has come to.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,6 +16,12 @@ use tokio::time::Instant;
 
 use crate::bucket::Rate;
 use crate::buckets::Buckets;
+
+/// As which part of the bytes of all strangers' tasks those of one may take that makes as many as it may.
+const PART: u64 = 10;
+
+/// Bytes that no limits make count as one more task.
+const LEAST_GRAIN: u64 = 4 << 10;
 
 /// For how long what strangers have made is kept at most.
 const WITHIN: Duration = Duration::from_secs(24 * 60 * 60);
@@ -35,9 +42,8 @@ impl Rationed {
         if !limits.tells_strangers_apart() {
             return below;
         }
-        let Limits { max_made_per_stranger, max_task_bytes_per_owner, max_retained_per_owner, .. } = limits;
-        let grain = (max_task_bytes_per_owner / max_retained_per_owner.max(1)).max(1);
-        let tokens = u32::try_from(max_made_per_stranger).unwrap_or(u32::MAX);
+        let grain = grain_of(&limits);
+        let tokens = u32::try_from(limits.max_made_per_stranger).unwrap_or(u32::MAX);
         let strangers = Mutex::new(Buckets::new(Rate { tokens, every: WITHIN }));
         Arc::new(Self { below, strangers, grain })
     }
@@ -60,7 +66,7 @@ impl Rationed {
         self.lock().give_back(&share, many);
     }
 
-    /// A task has ended, and is kept with what it has come to.
+    /// A task was ended here, and is kept with what it has come to.
     fn ended(&self, record: &Record) {
         let Some(share) = record.share else { return };
         let made_with = bytes(record.arguments.as_str(), record.caller.as_str());
@@ -73,6 +79,12 @@ impl Rationed {
     fn lock(&self) -> MutexGuard<'_, Buckets<Share>> {
         self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How many bytes count as one more task: whoever makes as many tasks as it may, each of so many bytes, has its part of them.
+fn grain_of(limits: &Limits) -> u64 {
+    let Limits { max_made_per_stranger, max_task_bytes_per_owner, .. } = limits;
+    (max_task_bytes_per_owner / PART / max_made_per_stranger.max(&1)).max(LEAST_GRAIN)
 }
 
 /// What a task is made with.
@@ -101,13 +113,14 @@ impl Overlay for Rationed {
                 };
             }
             let created = self.below().create(task).await;
-            // Of one that could not be said to be written it counts as written.
-            let is_new = match &created {
-                Ok(created) => matches!(created, Created::New(_)),
-                Err(error) => matches!(error, StoreError::Unreachable { .. }),
+            let counts = match &created {
+                Ok(Created::New(_)) => many,
+                // It may be written, and is most likely not: it counts as a task, and is tried again as one.
+                Err(StoreError::Unreachable { .. }) => 1,
+                _ => 0,
             };
-            if !is_new {
-                self.give_back(share, many);
+            if counts < many {
+                self.give_back(share, many - counts);
             }
             created
         })
@@ -169,7 +182,7 @@ mod tests {
         Step, StepState, SystemClock, TaskId, TaskStore,
     };
 
-    use super::{NewTask, Quota, Rationed, Share, StoreError};
+    use super::{LEAST_GRAIN, Limits, NewTask, Quota, Rationed, Share, StoreError, grain_of};
 
     fn task(number: u64, key: Option<&str>) -> NewTask {
         let id = TaskId::new(format!("t-{number}")).unwrap();
@@ -198,15 +211,19 @@ mod tests {
     }
 
     /// Bytes that count as a task.
-    const GRAIN: u64 = 1000;
+    const GRAIN: u64 = 5000;
 
     /// A store where a stranger may make ten tasks.
     fn ten() -> Arc<dyn TaskStore> {
+        Rationed::around(Arc::new(Memory::with(of_ten(), Arc::new(SystemClock::new()))))
+    }
+
+    fn of_ten() -> Settings {
         let mut settings = Settings::default();
         let limits = &mut settings.limits;
         limits.max_made_per_stranger = 10;
-        limits.max_task_bytes_per_owner = GRAIN * limits.max_retained_per_owner;
-        Rationed::around(Arc::new(Memory::with(settings, Arc::new(SystemClock::new()))))
+        limits.max_task_bytes_per_owner = GRAIN * 10 * 10;
+        settings
     }
 
     /// One that takes as many bytes as so many tasks and a half may.
@@ -217,7 +234,8 @@ mod tests {
     }
 
     fn long(many: usize) -> Json {
-        Json::parse(format!("\"{}\"", "x".repeat(many * 1000 + 500))).unwrap()
+        let grain = usize::try_from(GRAIN).unwrap();
+        Json::parse(format!("\"{}\"", "x".repeat(many * grain + grain / 2))).unwrap()
     }
 
     fn is_full<T: std::fmt::Debug>(refused: Result<T, StoreError>) {
@@ -239,9 +257,63 @@ mod tests {
         store.create(another).await.unwrap();
     }
 
+    #[test]
+    fn however_many_tasks_may_be_kept_one_has_a_tenth_of_the_bytes() {
+        let grain = |change: fn(&mut Limits)| {
+            let mut limits = Limits::default();
+            change(&mut limits);
+            grain_of(&limits)
+        };
+        assert_eq!(grain(|_| {}), 42_949);
+        for kept in [1, u64::from(u32::MAX), u64::MAX] {
+            let mut limits = Limits::default();
+            limits.max_retained_per_owner = kept;
+            assert_eq!(grain_of(&limits), 42_949, "{kept}");
+        }
+        assert_eq!(grain(|limits| limits.max_made_per_stranger = 100), 4_294_967);
+        // Whoever may make very many is not refused what is small, and where none may be made there is nothing to share.
+        assert_eq!(grain(|limits| limits.max_made_per_stranger = u64::MAX), LEAST_GRAIN);
+        assert_eq!(grain(|limits| limits.max_made_per_stranger = 0), 429_496_729);
+    }
+
+    /// Apart, for the calls of the other tests would be of two traits.
+    mod away {
+        use std::sync::Arc;
+
+        use longhaul_tasks::store::{Created, Memory, NewTask, Overlay, StoreError, StoreFuture};
+
+        /// A store that cannot be reached.
+        #[derive(Debug)]
+        pub(super) struct Away(pub(super) Memory);
+
+        impl Overlay for Away {
+            type Below = Memory;
+
+            fn below(&self) -> &Memory {
+                &self.0
+            }
+
+            fn create(&self, _: NewTask) -> StoreFuture<'_, Created> {
+                let source = Arc::new(std::io::Error::other("it is away"));
+                Box::pin(async { Err(StoreError::Unreachable { place: "elsewhere".to_owned(), source }) })
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_said_to_be_written_counts_as_a_task_however_large() {
+        let store =
+            Rationed::around(Arc::new(away::Away(Memory::with(of_ten(), Arc::new(SystemClock::new())))));
+        for number in 0..10 {
+            let away = store.create(if number == 0 { large(number, 9) } else { task(number, None) }).await;
+            assert!(matches!(away, Err(StoreError::Unreachable { .. })), "{number} {away:?}");
+        }
+        is_full(store.create(task(10, None)).await);
+    }
+
     /// A4 of `conformance/REQUIREMENTS.md`.
     #[tokio::test]
-    async fn what_a_task_comes_to_counts_as_so_many_more_however_it_ends() {
+    async fn what_a_task_comes_to_counts_as_so_many_more_where_its_run_or_a_cancel_ends_it() {
         for way in ["finished", "cancelled", "asked"] {
             let store = ten();
             let made = store.create(large(1, 1)).await.unwrap().into_record();
