@@ -193,6 +193,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
                     };
                     // Which of the two counts would depend on who reads them.
                     if std::mem::replace(&mut seen[member], true) {
+                        if key.as_ref() == CONVERSATION {
+                            // Nothing depends on it: it is not said, and no reason to refuse the request.
+                            map.next_value::<IgnoredAny>()?;
+                            meta.conversation = None;
+                            continue;
+                        }
                         return Err(A::Error::custom(format_args!("`{key}` appears twice")));
                     }
                     match member {
@@ -211,5 +217,23 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
             }
         }
         deserializer.deserialize_map(Members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_that_is_named_twice_is_not_named_and_refuses_nothing() {
+        for names in [&["c-1"][..], &["c-1", "c-2"], &["c-1", "c-2", "c-3"]] {
+            let members: Vec<_> = names.iter().map(|name| format!(r#""{CONVERSATION}":"{name}""#)).collect();
+            let text = format!("{{{}}}", members.join(","));
+            let meta: RequestMeta<'_> = serde_json::from_str(&text).unwrap();
+            let only = names.first().filter(|_| names.len() == 1);
+            assert_eq!(meta.conversation.as_deref(), only.copied(), "{text}");
+        }
+        let twice = format!(r#"{{"{IDEMPOTENCY_KEY}":"a","{IDEMPOTENCY_KEY}":"a"}}"#);
+        serde_json::from_str::<RequestMeta<'_>>(&twice).unwrap_err();
     }
 }
