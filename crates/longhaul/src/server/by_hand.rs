@@ -8,7 +8,7 @@ use longhaul_tasks::store::{Json, Once};
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused};
 use super::ask::{Begun, Reply, Rounds};
-use super::call::topic;
+use super::call::{conversation, topic};
 use super::caught::Caught;
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
@@ -49,6 +49,7 @@ impl ByHand<'_> {
             shared: Arc::clone(shared),
             name: Arc::clone(&self.tool.name),
             arguments: stored,
+            conversation: conversation(params),
             policy: self.tool.policy.clone(),
             stance: Some(self.stance),
             push: push.clone(),

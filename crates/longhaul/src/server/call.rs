@@ -294,7 +294,7 @@ fn reply(outcome: Result<CallToolResult, ErrorObject>) -> Reply {
 }
 
 /// In which conversation of its user's a client says that it calls.
-fn conversation(params: &Params<'_>) -> Option<Arc<str>> {
+pub(super) fn conversation(params: &Params<'_>) -> Option<Arc<str>> {
     // Few say so, and what the others say of themselves is not read once more.
     params.member("_meta").filter(|meta| meta.contains(CONVERSATION))?;
     let meta = params.read::<RequestMeta<'_>>("_meta").ok().flatten()?;

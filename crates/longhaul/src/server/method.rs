@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answer::{Dispatched, Envelope, when_done};
+use super::call::conversation;
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 use super::failure::Failure;
@@ -122,6 +123,7 @@ pub(super) fn own_method(
             shared: Arc::clone(shared),
             name: name.into(),
             arguments: Json::parse(params).unwrap_or_else(|_| Json::null()),
+            conversation: conversation(exchange.params),
             policy: TaskPolicy::by_hand(),
             stance: None,
             push: None,

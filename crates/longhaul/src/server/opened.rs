@@ -232,6 +232,8 @@ pub(super) struct Opening {
     /// Under which name its tasks are kept.
     pub(super) name: Arc<str>,
     pub(super) arguments: Json,
+    /// In which conversation of its user's its client says that it calls.
+    pub(super) conversation: Option<Arc<str>>,
     pub(super) policy: TaskPolicy,
     /// How its caller can be answered; `None` where a call is never answered with a task.
     pub(super) stance: Option<Stance>,
@@ -287,7 +289,8 @@ impl Opening {
         let work = work_of(cx.clone(), &self.name, 1, Caught::of(Box::pin(work)));
         let mut call =
             Call::new(cx.owner(), Arc::clone(&self.name), self.arguments.clone(), Work::Future(work));
-        call.share = cx.caller().share();
+        (call.share, call.client) = (cx.caller().share(), cx.caller().client_line());
+        call.conversation.clone_from(&self.conversation);
         call.plan = Plan::new(Stance::TakesTask, true);
         call.dialect = match self.stance {
             Some(Stance::AsksForTask) => Door::D2,

@@ -8,6 +8,7 @@ use longhaul::proto::jsonrpc::{Code, ErrorObject};
 use longhaul::proto::model::CallToolResult;
 use longhaul::server::{BuildError, Elicited, FinishError, OpenError, OpenedTask, TaskPolicy, ToolError};
 use longhaul::store::{Memory, Rerun};
+use longhaul::tasks::{calling_client, calling_conversation};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 
@@ -112,6 +113,29 @@ fn a_call_is_answered_with_its_result_or_with_the_task_that_it_hands_back() {
     let id = created(&one.ask("tools/call", how("drop")));
     let dropped = one.settled(&id);
     assert_eq!((&dropped["status"], &dropped["error"]["code"]), (&json!("failed"), &json!(-32603)));
+    one.crash();
+}
+
+#[test]
+fn a_task_that_is_opened_by_hand_says_who_called_and_in_which_conversation() {
+    let (desk, store) = (Desk::default(), Memory::new());
+    let one = Process::of(server(&desk), &store);
+    let about = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+        "io.modelcontextprotocol/clientInfo": {"name": "caller", "version": "2.1"},
+        "vscode.conversationId": "c-1",
+    });
+    let mut call = how("later");
+    call["_meta"] = about.clone();
+    let by_tool = created(&one.ask_in(None, "tools/call", &call));
+    let started = one.ask_in(None, "builds/start", &json!({ "_meta": about }));
+    let by_method = started["result"]["build"].as_str().unwrap_or_else(|| panic!("{started}"));
+    for id in [&by_tool, by_method] {
+        let record = one.record(id);
+        let (client, conversation) = (calling_client(&record), calling_conversation(&record));
+        assert_eq!((client.as_deref(), conversation.as_deref()), (Some("caller 2.1"), Some("c-1")), "{id}");
+    }
     one.crash();
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use longhaul::proto::dialect::{Dialect, Revision};
 use longhaul::proto::jsonrpc::{Limits, Message};
 use longhaul::proto::method::Method;
-use longhaul::proto::model::RequestMeta;
+use longhaul::proto::model::{Implementation, RequestMeta};
 use longhaul::server::{
     AskError, Caller, Dispatched, Dispatcher, Elicited, Exchange, Principal, TaskMode, TaskPolicy, ToolError,
 };
@@ -318,6 +318,9 @@ impl Process {
         let mut caller = Caller::new(Some(Principal::new(who).unwrap()));
         caller.capabilities = meta.client_capabilities.unwrap();
         caller.trace_parent = meta.trace_parent;
+        if let Some(client) = meta.client_info.and_then(|said| Implementation::said(said.get())) {
+            caller = caller.with_client(&client);
+        }
         let known = dialect.request(method).or_else(|| dialect.drafted_request(method));
         let (name, method) = (method, known.unwrap_or(Method::Own));
         let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
