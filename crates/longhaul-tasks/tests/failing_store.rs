@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul_store::{
-    Batch, CallKey, Clock, Cursor, Digest, Epoch, Filter, Fingerprint, Json, Limits, Memory, NewTask, Once,
-    Operation, Outcome, Overlay, Owner, Page, Park, Question, Record, Reply, Rerun, Scope, Settings, Step,
-    StepClock, StepState, StoreError, StoreFuture, SystemClock, TaskId, TaskStore, Time,
+    Accepts, Batch, CallKey, Clock, Cursor, Digest, Epoch, Filter, Fingerprint, Json, Limits, Memory,
+    NewTask, Once, Operation, Outcome, Overlay, Owner, Page, Park, Question, Record, Reply, Rerun, Scope,
+    Settings, Start, Step, StepClock, StepState, StoreError, StoreFuture, SystemClock, TaskId, TaskStore,
+    Time,
 };
 use longhaul_tasks::environment::{BoxFuture, Tokio};
 use longhaul_tasks::job::{Attached, ExternalJob, FoundJobs, JobError, JobRun, NotStarted};
@@ -529,6 +530,33 @@ async fn who_looks_for_orphans_reads_no_task_that_waits() {
     engine.start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(store.listed.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_task_that_cannot_be_read_keeps_no_other_from_being_told_of() {
+    let store = Failing::new(Limits::default());
+    for name in ["one", "two"] {
+        let id = TaskId::new(name).unwrap();
+        let mut new = NewTask::new(id, Owner::Anonymous, "future", Json::parse("{}").unwrap());
+        // Whoever claims it may begin it, unless its steps say that it has begun.
+        new.caller = Json::parse(r#"{"begun":false,"again":true}"#).unwrap();
+        new.start = Start::Queued { not_before: store.store.now() };
+        store.store.create(new).await.unwrap();
+    }
+    store.fail(Operation::Steps, corrupt(), false);
+    let worker = Worker::new("future").with_accepts(Accepts::new("=2").unwrap());
+    let node = Arc::clone(&store) as Arc<dyn TaskStore>;
+    let engine = Engine::new(node, Arc::new(Tokio::new()), Pace::default(), [worker]);
+    engine.start().await.unwrap();
+    let told = async || {
+        let page = store.store.list(Scope::Operator, &Filter::open(), None, 10).await.unwrap();
+        page.tasks.iter().filter(|task| task.status_message.is_some()).count()
+    };
+    // It looks every 10 s, and tells of what was there at the look before.
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(told().await, 1);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(told().await, 2, "the other is looked at again");
 }
 
 #[tokio::test(start_paused = true)]

@@ -52,23 +52,17 @@ async fn look(inner: &Arc<Inner>, seen: &mut Seen) -> Result<(), StoreError> {
         for record in &page.tasks {
             let due = due_since(record);
             longest = longest.max(now.since(due));
-            let (unclaimed, is_here) = (now.since(due.max(looked)), inner.workers.is_here(record));
-            if unclaimed >= inner.pace.host_grace && !is_here {
-                lose(inner, &record.id).await?;
-                continue;
-            }
-            // What is told says so once; that a node of its host is there has to be said again and again.
-            let is_near = record.host.is_some() && is_here && unclaimed >= inner.pace.host_grace / 2;
-            if is_near && !inner.is_front && !can_work_on(inner, record).await {
-                keep(inner, &record.id).await?;
-                continue;
-            }
-            // A front runs nothing, which says nothing of others.
-            if inner.is_front || is_told(record) || can_work_on(inner, record).await {
-                continue;
-            }
-            if before.get(&record.id) == Some(&record.epoch) {
-                tell(inner, &record.id).await?;
+            let was_there = before.get(&record.id) == Some(&record.epoch);
+            match see(inner, record, now.since(due.max(looked)), was_there).await {
+                Ok(false) => continue,
+                Ok(true) => {}
+                Err(error) if error.is_retryable() || matches!(error, StoreError::Closed) => {
+                    return Err(error);
+                }
+                // Those behind it are looked at all the same.
+                Err(error) => {
+                    tracing::warn!(task = %record.id, %error, "a task that no node runs could not be seen to yet");
+                }
             }
             seen.places.insert(record.id.clone(), record.epoch);
         }
@@ -78,6 +72,35 @@ async fn look(inner: &Arc<Inner>, seen: &mut Seen) -> Result<(), StoreError> {
             return Ok(());
         }
     }
+}
+
+/// Sees to a task that nobody has claimed for so long, and that may have been there at the last look; whether it has to be looked at
+/// again.
+async fn see(
+    inner: &Arc<Inner>,
+    record: &Record,
+    unclaimed: Duration,
+    was_there: bool,
+) -> Result<bool, StoreError> {
+    let is_here = inner.workers.is_here(record);
+    if unclaimed >= inner.pace.host_grace && !is_here {
+        lose(inner, &record.id).await?;
+        return Ok(false);
+    }
+    // What is told says so once; that a node of its host is there has to be said again and again.
+    let is_near = record.host.is_some() && is_here && unclaimed >= inner.pace.host_grace / 2;
+    if is_near && !inner.is_front && !can_work_on(inner, record).await {
+        keep(inner, &record.id).await?;
+        return Ok(false);
+    }
+    // A front runs nothing, which says nothing of others.
+    if inner.is_front || is_told(record) || can_work_on(inner, record).await {
+        return Ok(false);
+    }
+    if was_there {
+        tell(inner, &record.id).await?;
+    }
+    Ok(true)
 }
 
 /// Since when an open task could have been taken up, as far as it can be told: of one whose node has died, since its lease is
