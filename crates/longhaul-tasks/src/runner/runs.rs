@@ -263,12 +263,11 @@ impl Listed {
         }
     }
 
-    /// It is no longer among them, and whoever takes its task up does not find it.
-    pub(super) fn leave(&self) {
+    /// It is no longer among them, and whoever takes its task up does not find it; at which epoch it held that until now, if it did.
+    pub(super) fn leave(&self) -> Option<Epoch> {
         let mut entries = self.inner.runs.lock();
-        if entries.get(&self.id).is_some_and(|entry| entry.controls.same(&self.controls)) {
-            entries.remove(&self.id);
-        }
+        entries.get(&self.id).filter(|entry| entry.controls.same(&self.controls))?;
+        entries.remove(&self.id)?.epoch
     }
 
     /// Whether an open task is this run's, under whichever epoch: the node's, and no other run's of it. One that had
@@ -404,7 +403,7 @@ pub(super) async fn keep_looking(inner: Arc<Inner>) {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_store::Memory;
+    use longhaul_store::{Json, Memory, NewTask, Owner, TaskStore as _};
 
     use super::*;
     use crate::environment::Tokio;
@@ -425,5 +424,19 @@ mod tests {
             order
         };
         assert_eq!(order(), order());
+    }
+
+    #[tokio::test]
+    async fn who_leaves_learns_under_which_epoch_its_task_was_claimed_back() {
+        let store = Arc::new(Memory::new());
+        let engine = Engine::new(Arc::clone(&store) as _, Arc::new(Tokio::new()), Pace::default(), []);
+        let new =
+            NewTask::new(TaskId::new("t").unwrap(), Owner::Anonymous, "work", Json::parse("{}").unwrap());
+        let mut record = store.create(new).await.unwrap().into_record();
+        let listed = Listed::new(Arc::clone(&engine.0), record.id.clone(), Controls::default());
+        listed.hold(&record);
+        record.epoch = record.epoch.next();
+        assert!(engine.0.runs.claimed_back(&record));
+        assert_eq!([listed.leave(), listed.leave()], [Some(record.epoch), None]);
     }
 }

@@ -59,8 +59,8 @@ pub(super) async fn undo(listed: Listed, record: Record) {
 
 /// The work of a task is over that has ended: what it did is undone from now on, here if that can be.
 pub(super) async fn begin(listed: Listed, record: &Record) {
-    let (inner, epoch) = (Arc::clone(&listed.inner), listed.epoch());
-    // Before it is claimed: whoever takes it up must not take this run for one that is at it.
+    // Before it is claimed: whoever takes it up must not take this run for one that is at it. Until now it may have been claimed back.
+    let (inner, epoch) = (Arc::clone(&listed.inner), listed.leave());
     drop(listed);
     if inner.runs.has(&record.id) {
         // This node has claimed it meanwhile to undo it, for the lease on it was over: that run is at it, and this must not free it.
