@@ -122,7 +122,7 @@ impl Keeper {
             }
         };
         if let Cancellation::Cancelled(record) = cancelled
-            && let Some(job) = inner.workers.job(&record.tool)
+            && let Some(job) = inner.workers.job_of(&record)
             && let Err(error) = job.cancel(id).await
         {
             // Its node, or the next one, ends it when it looks.

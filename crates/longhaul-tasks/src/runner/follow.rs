@@ -212,7 +212,7 @@ async fn cancel_own(inner: Arc<Inner>, record: &Record) {
 
 async fn end(inner: Arc<Inner>, record: &Record) {
     cancel(Arc::clone(&inner), record.id.clone()).await;
-    if let Some(job) = inner.workers.job(&record.tool) {
+    if let Some(job) = inner.workers.job_of(record) {
         stop(job, record.id.clone()).await;
     }
 }

@@ -263,10 +263,11 @@ impl Engine {
     ///
     /// When the store cannot be read or written.
     pub async fn start(&self) -> Result<usize, StoreError> {
-        let taken = recovery::recover(&self.0).await?;
+        let mut idle = recovery::Idle::new();
+        let taken = recovery::recover(&self.0, &mut idle).await?;
         self.keep_leases();
         let environment = Arc::clone(&self.0.environment);
-        environment.spawn(Box::pin(recovery::keep_recovering(Arc::clone(&self.0))));
+        environment.spawn(Box::pin(recovery::keep_recovering(Arc::clone(&self.0), idle)));
         environment.spawn(Box::pin(recovery::keep_sweeping(Arc::clone(&self.0))));
         environment.spawn(Box::pin(runs::keep_looking(Arc::clone(&self.0))));
         environment.spawn(Box::pin(stranded::keep_telling(Arc::clone(&self.0))));
@@ -550,7 +551,7 @@ impl Engine {
     /// Ends the job of a task that was cancelled, and tells who waits for it.
     async fn stop(&self, record: &Record) {
         recovery::wake_parent(&self.0, record);
-        if let Some(job) = self.0.workers.job(&record.tool) {
+        if let Some(job) = self.0.workers.job_of(record) {
             let id = record.id.clone();
             self.0.environment.spawn(Box::pin(async move {
                 if let Err(error) = job.cancel(&id).await {

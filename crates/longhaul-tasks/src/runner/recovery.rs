@@ -1,9 +1,11 @@
 //! Taking up what other processes left, and doing what time demands.
 
+use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 
 use longhaul_store::{
-    Batch, Filter, Json, Outcome, Page, Phase, Record, Rerun, Scope, Step, StoreError, TaskId,
+    Batch, Epoch, Filter, Json, Outcome, Page, Phase, Record, Rerun, Scope, Step, StoreError, TaskId,
 };
 
 use super::Inner;
@@ -16,20 +18,23 @@ use super::pause::Pauses;
 use super::run::Run;
 use super::runs::Listed;
 use super::undo::{self, undo};
-use crate::job::{Attached, ExternalJob};
+use crate::job::Attached;
 use crate::note::Note;
 use crate::report::Reporter;
 
 /// How many tasks to take up, or to sweep, at a time.
 const AT_A_TIME: usize = 64;
 
+/// Tasks that were queued and had not begun here when that was asked, each at its epoch then: nothing begins before the next.
+pub(super) type Idle = HashMap<TaskId, Epoch>;
+
 /// Takes up every task that nobody works on and this node can; says how many.
-pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
+pub(super) async fn recover(inner: &Arc<Inner>, idle: &mut Idle) -> Result<usize, StoreError> {
     // What this node gives back is for another.
     if inner.is_front || *inner.draining.borrow() {
         return Ok(0);
     }
-    Ok(recover_own(inner).await? + recover_others(inner).await?)
+    Ok(recover_own(inner).await? + recover_others(inner, idle).await?)
 }
 
 /// Those of this node's tools, in the versions it accepts.
@@ -53,15 +58,21 @@ async fn recover_own(inner: &Arc<Inner>) -> Result<usize, StoreError> {
 }
 
 /// Those of tools that this node does not have, or not in their version, whose jobs have begun.
-async fn recover_others(inner: &Arc<Inner>) -> Result<usize, StoreError> {
-    let (mut taken, mut after) = (0, None);
+async fn recover_others(inner: &Arc<Inner>, idle: &mut Idle) -> Result<usize, StoreError> {
+    let (before, mut taken, mut after) = (mem::take(idle), 0, None);
     if inner.workers.others().is_none() {
         return Ok(taken);
     }
     loop {
         let page = inner.store.list(Scope::Operator, &Filter::claimable(), after.as_ref(), Page::MAX).await?;
         for record in page.tasks.iter().filter(|record| !inner.workers.run(record)) {
-            taken += usize::from(try_take_up(inner, record).await?);
+            let is_queued = matches!(record.phase, Phase::Queued { .. });
+            let is_idle = is_queued && before.get(&record.id) == Some(&record.epoch);
+            match if is_idle { Some(false) } else { has_begun_here(inner, record).await } {
+                Some(true) => taken += usize::from(claim_and_take_up(inner, record).await?),
+                Some(false) if is_queued => drop(idle.insert(record.id.clone(), record.epoch)),
+                _ => {}
+            }
         }
         after = page.next;
         if after.is_none() {
@@ -76,6 +87,10 @@ pub(super) async fn try_take_up(inner: &Arc<Inner>, record: &Record) -> Result<b
     if !can_work_on(inner, record).await {
         return Ok(false);
     }
+    claim_and_take_up(inner, record).await
+}
+
+async fn claim_and_take_up(inner: &Arc<Inner>, record: &Record) -> Result<bool, StoreError> {
     let Some(claimed) = inner.store.claim_one(&record.id).await? else { return Ok(false) };
     take_up(inner, claimed);
     Ok(true)
@@ -83,17 +98,24 @@ pub(super) async fn try_take_up(inner: &Arc<Inner>, record: &Record) -> Result<b
 
 /// Whether this node can go on with a task.
 pub(super) async fn can_work_on(inner: &Arc<Inner>, record: &Record) -> bool {
-    if inner.is_front || !inner.workers.is_here(record) {
-        return false;
+    !inner.is_front
+        && inner.workers.is_here(record)
+        && (inner.workers.run(record) || has_begun_here(inner, record).await == Some(true))
+}
+
+/// Whether a task has begun as a job that this node finds; `None` where that cannot be told.
+async fn has_begun_here(inner: &Inner, record: &Record) -> Option<bool> {
+    let jobs = inner.workers.found(record).filter(|_| inner.workers.is_here(record))?;
+    // What was never claimed has begun nowhere.
+    if !record.started {
+        return Some(false);
     }
-    if inner.workers.run(record) {
-        return true;
-    }
-    let Some(jobs) = inner.workers.found(record) else { return false };
-    jobs.has_begun(&record.id).await.unwrap_or_else(|error| {
-        tracing::warn!(task = %record.id, ?error, "whether its job has begun cannot be told yet");
-        false
-    })
+    let begun = jobs.has_begun(&record.id).await;
+    begun
+        .inspect_err(|error| {
+            tracing::warn!(task = %record.id, ?error, "whether its job has begun cannot be told yet");
+        })
+        .ok()
 }
 
 /// Takes up a task that was claimed. Its lease is renewed from now on.
@@ -124,8 +146,7 @@ pub(super) fn take_up(inner: &Arc<Inner>, record: Record) {
 }
 
 async fn find_job(listed: Listed, record: Record) {
-    let found = listed.inner.workers.found(&record).map(|jobs| Arc::clone(jobs) as Arc<dyn ExternalJob>);
-    let Some(job) = found.or_else(|| listed.inner.workers.job(&record.tool)) else {
+    let Some(job) = listed.inner.workers.job_of(&record) else {
         return enter_again(listed, record).await;
     };
     let (reporter, reports) = Reporter::new();
@@ -286,7 +307,7 @@ const LOOKS_LEFT_OUT: u32 = 5;
 ///
 /// Where time has gone on and nobody could act, as while a laptop sleeps, all leases are over at once and none of their nodes
 /// need be gone: each renews its own first.
-pub(super) async fn keep_recovering(inner: Arc<Inner>) {
+pub(super) async fn keep_recovering(inner: Arc<Inner>, mut idle: Idle) {
     loop {
         let before = inner.store.now();
         inner.environment.sleep(inner.pace.recover_every).await;
@@ -300,7 +321,7 @@ pub(super) async fn keep_recovering(inner: Arc<Inner>) {
             // However long that takes, it looks then: a machine on which every pause is too long is no reason never to.
             inner.environment.sleep(inner.pace.recover_every * LOOKS_LEFT_OUT).await;
         }
-        if let Err(error) = recover(&inner).await {
+        if let Err(error) = recover(&inner, &mut idle).await {
             tracing::warn!(%error, "could not look for tasks to take up");
         }
     }

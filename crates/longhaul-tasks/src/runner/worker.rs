@@ -211,6 +211,12 @@ impl Workers {
         self.others().filter(|_| !is_own)
     }
 
+    /// How to reach the job of a task, if its work is one: as what has begun of any tool, or else as its own tool's.
+    pub(super) fn job_of(&self, record: &Record) -> Option<Arc<dyn ExternalJob>> {
+        let found = self.found(record).map(|jobs| Arc::clone(jobs) as Arc<dyn ExternalJob>);
+        found.or_else(|| self.job(&record.tool))
+    }
+
     /// Whether only so many calls of `tool` may run at once.
     pub(super) fn limits(&self, tool: &str) -> bool {
         self.read().get(tool).is_some_and(|(worker, _)| worker.limit.is_some())
