@@ -13,7 +13,7 @@ use super::asking::Callers;
 use super::itself::Instance;
 use super::line::Line;
 use super::logging::Log;
-use super::pins::Held;
+use super::pins::Cleared;
 use super::pulse::Pulse;
 use super::seen::Seen;
 use crate::config::{UpstreamServer, format_duration};
@@ -44,8 +44,8 @@ pub struct Upstream {
     pub(super) seen: watch::Sender<Seen>,
     /// The kinds of things that it has, as it said last.
     kinds: std::sync::Mutex<Kinds>,
-    /// What its pins hold back.
-    pub(super) held: watch::Sender<Held>,
+    /// What may be called of it, where it has pins.
+    pub(super) cleared: watch::Sender<Cleared>,
     /// The latest line of its standard error.
     last_line: Arc<std::sync::Mutex<Option<String>>>,
 }
@@ -157,7 +157,7 @@ impl Upstream {
             doubted: Notify::new(),
             seen,
             kinds: std::sync::Mutex::default(),
-            held: watch::Sender::default(),
+            cleared: watch::Sender::default(),
             last_line,
         })
     }
@@ -242,7 +242,7 @@ impl Upstream {
     pub(super) fn retire(self: &Arc<Self>) {
         let (mut users, retired) = (self.callers.users(), Arc::downgrade(self));
         // Nobody lists it any more.
-        self.held.send_modify(Held::be_final);
+        self.cleared.send_modify(Cleared::be_final);
         tokio::spawn(async move {
             while users.wait_for(|users| *users == 0).await.is_ok() {
                 match retired.upgrade() {

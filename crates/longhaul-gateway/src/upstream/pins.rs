@@ -122,27 +122,28 @@ async fn said(file: &Path, server: &str) -> Result<Lines, String> {
     said.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| error.to_string())
 }
 
-/// What is held back of a server's tools, as they were compared last.
+/// What may be called of a server's tools, as they were compared last.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct Cleared {
     /// The connection over which they were listed.
     over: u64,
-    /// Their names there; `None` for all.
-    tools: Option<HashSet<String>>,
+    /// Their names there.
+    tools: HashSet<String>,
+    /// They are compared no more.
+    is_final: bool,
 }
 
-impl Held {
-    /// They are compared no more.
+impl Cleared {
+    /// They are compared no more: what was compared may be called over the connection where that was, and nothing over another.
     pub(super) fn be_final(&mut self) {
-        self.over = u64::MAX;
+        self.is_final = true;
     }
 }
 
 impl Upstream {
-    /// These tools are held back, as they were listed over that connection; all where it is `None`.
-    pub(super) fn hold_back(&self, over: u64, tools: Option<HashSet<String>>) {
-        // Once it is served no more that is final.
-        self.held.send_modify(|held| *held = Held { over: over.max(held.over), tools });
+    /// These tools may be called, and no others, as they were listed over that connection and compared.
+    pub(super) fn clear(&self, over: u64, tools: HashSet<String>) {
+        self.cleared.send_modify(|cleared| (cleared.over, cleared.tools) = (over, tools));
     }
 
     /// Whether a tool may be called over that connection: where there are pins, its server has to say of it there what it said at first.
@@ -150,10 +151,11 @@ impl Upstream {
         if self.config().pins.is_none() {
             return true;
         }
-        let mut held = self.held.subscribe();
-        let compared = held.wait_for(|held| held.over >= reached.number);
+        let mut cleared = self.cleared.subscribe();
+        let is_compared = |cleared: &Cleared| cleared.over >= reached.number;
+        let compared = cleared.wait_for(|cleared| is_compared(cleared) || cleared.is_final);
         match timeout(self.config().start_within, compared).await {
-            Ok(Ok(held)) => held.tools.as_ref().is_some_and(|tools| !tools.contains(tool)),
+            Ok(Ok(cleared)) => is_compared(&cleared) && cleared.tools.contains(tool),
             Ok(Err(_)) | Err(_) => false,
         }
     }

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::connection::Reached;
 use super::names::Names;
 use super::{Seen, Upstream, Upstreams, offering};
 use crate::config::check;
@@ -186,6 +187,27 @@ async fn s37_a_tool_that_turns_is_held_back_until_somebody_agrees() {
     std::fs::write(&pins, "").unwrap();
     let (_, upstreams) = front(Server::new("front", "1.0.0"), &[], &config).await;
     assert_eq!(offered(&upstreams).0, ["read"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s37_what_was_compared_holds_over_its_own_connection_alone_also_once_its_server_is_retired() {
+    let says = |_: Cx, _: String| async { "read".to_owned() };
+    let url = serve(Server::new("behind", "1.0.0").tool(tool("read", "Reads", says))).await;
+    let config = format!("[servers.behind]\nurl = {url:?}\npins = \"/none/pins\"\n");
+    let servers = check("longhaul.toml", &config).unwrap().config.servers;
+    let behind = Upstream::new(servers.into_iter().next().unwrap(), Options::default());
+    let may_call = async |reached: &Reached, tool: &str| {
+        timeout(Duration::from_secs(5), behind.may_call(reached, tool)).await.expect("it is not waited for")
+    };
+    let first = behind.reach().await.unwrap();
+    behind.clear(first.number, ["read".to_owned()].into());
+    assert!(may_call(&first, "read").await && !may_call(&first, "list").await, "nobody listed that");
+    behind.retire();
+    assert!(may_call(&first, "read").await, "it finishes what it has begun");
+    behind.close().await;
+    let second = behind.reach().await.unwrap();
+    assert_eq!((first.number, second.number), (1, 2));
+    assert!(!may_call(&second, "read").await, "nobody compares it any more");
 }
 
 #[tokio::test]

@@ -106,13 +106,14 @@ impl Offered {
                 let held_back: HashSet<String> = changed.into_iter().chain(without_room).collect();
                 let mut served = served;
                 served.retain(|tool| !held_back.contains(&tool.name));
-                self.upstream.hold_back(self.over, Some(held_back));
+                // By what is there, not by what is held back: one that is listed no more is no known one.
+                self.upstream.clear(self.over, served.iter().map(|tool| tool.name.clone()).collect());
                 return served;
             }
             Ok((_, Err(why))) => why,
             Err(error) => error.to_string(),
         };
-        self.upstream.hold_back(self.over, None);
+        self.upstream.clear(self.over, HashSet::new());
         // Nobody can tell what they said before.
         tracing::warn!(
             server = config.name,

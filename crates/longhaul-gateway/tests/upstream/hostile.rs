@@ -392,3 +392,24 @@ async fn a_server_that_names_its_tools_anew_each_time_is_not_listed_again_for_th
     assert_eq!(named, 2, "it is listed, and once more when it is listened to: {text}");
     front.upstreams.close().await;
 }
+
+#[tokio::test]
+async fn a_tool_that_its_server_lists_no_more_once_it_is_started_anew_is_not_called_where_it_has_pins() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pins, lists) = (folder.path().join("pins"), folder.path().join("lists"));
+    std::fs::write(&lists, "all").unwrap();
+    let behind = that_is_wrong(lists.to_str().unwrap(), &format!("pins = {pins:?}"));
+    let front = Front::before(vec![behind], legacy()).await;
+    let client = front.caller(Options::default()).await;
+    assert_eq!(said(&call(&client, "who", "").await), "wrong");
+    std::fs::write(&lists, "all but who").unwrap();
+    assert!(call(&client, "ends", "").await.is_error);
+    // It would answer.
+    let refused = client.call("who", &json!({})).await;
+    let is_refused =
+        |result: &CallToolResult| result.is_error && said(result).contains("has not said it again");
+    assert!(refused.as_ref().map_or(true, is_refused), "{refused:?}");
+    assert_eq!(said(&call(&client, "answered", "").await), "null", "what it lists is called");
+    assert_eq!(front.upstreams.iter().next().unwrap().connections(), 2);
+    front.upstreams.close().await;
+}

@@ -1,4 +1,4 @@
-//! A server that does things wrong, as its caller or its environment says. It speaks 2025-11-25 over its standard streams.
+//! A server that does things wrong, as its caller, its environment or a file says. It speaks 2025-11-25 over its standard streams.
 
 #![expect(clippy::print_stdout, reason = "its messages go there")]
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::rig::as_that_program;
 
-/// It, whose list is as `lists` says.
+/// It, whose list is as `lists` says, or as the file of that path says when it starts.
 pub(crate) fn that_is_wrong(lists: &str, more: &str) -> UpstreamServer {
     let more = format!("env.LISTS = {lists:?}\n{more}");
     as_that_program("wrong::serves_wrongly", "wrong", &more)
@@ -19,9 +19,18 @@ pub(crate) fn that_is_wrong(lists: &str, more: &str) -> UpstreamServer {
 #[test]
 #[ignore = "it is a program that others start"]
 fn serves_wrongly() {
-    let Ok(lists) = std::env::var("LISTS") else { return };
-    let mut wrong =
-        Wrong { lists, listed: 0, asked: HashMap::new(), answered: Value::Null, cancelled: Vec::new() };
+    let Ok(mut lists) = std::env::var("LISTS") else { return };
+    if lists.starts_with('/') {
+        lists = std::fs::read_to_string(lists).unwrap();
+    }
+    let mut wrong = Wrong {
+        lists,
+        listed: 0,
+        prompts_listed: 0,
+        asked: HashMap::new(),
+        answered: Value::Null,
+        cancelled: Vec::new(),
+    };
     for line in std::io::stdin().lines() {
         wrong.take(&serde_json::from_str(&line.unwrap()).unwrap());
     }
@@ -33,6 +42,8 @@ struct Wrong {
     lists: String,
     /// How often it was asked for its tools.
     listed: u32,
+    /// How often for its prompts.
+    prompts_listed: u32,
     /// The calls that wait for answers to questions.
     asked: HashMap<u64, Value>,
     /// What the latest question was answered with.
@@ -64,10 +75,23 @@ impl Wrong {
             Some("initialize") => result(json!({
                 "protocolVersion": "2025-11-25",
                 "serverInfo": {"name": "wrong", "version": "1"},
-                "capabilities": {"tools": {}},
+                "capabilities": match &*self.lists {
+                    "no prompts" | "prompts at last" => json!({"tools": {"listChanged": true}, "prompts": {}}),
+                    _ => json!({"tools": {}}),
+                },
             })),
             Some("ping") => result(json!({})),
             Some("tools/list") => self.list(id),
+            Some("prompts/list") => {
+                self.prompts_listed += 1;
+                if self.lists == "prompts at last" && self.prompts_listed > 1 {
+                    result(json!({"prompts": [{"name": "greet"}]}));
+                } else {
+                    say(
+                        &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "not now"}}),
+                    );
+                }
+            }
             Some("tools/call") => self.call(id, &message["params"]),
             Some("notifications/cancelled") => {
                 let call = message["params"]["requestId"].as_u64().unwrap();
@@ -84,7 +108,7 @@ impl Wrong {
 
     fn list(&mut self, id: &Value) {
         self.listed += 1;
-        let names = ["who", "long", "said", "silent", "asks", "answered", "cancelled"];
+        let names = ["who", "long", "said", "silent", "asks", "answered", "cancelled", "ends"];
         let mut tools = names.map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).to_vec();
         match &*self.lists {
             "never" => return,
@@ -97,6 +121,7 @@ impl Wrong {
                 let bad = [json!({"name": "bad"}), json!({"name": 7, "inputSchema": {}}), json!("bad")];
                 tools.splice(1..1, bad);
             }
+            "all but who" => tools.retain(|tool| tool["name"] != "who"),
             "others each time" => {
                 let name = format!("number {}", self.listed);
                 tools.push(json!({"name": name, "inputSchema": {"type": "object"}}));
@@ -126,6 +151,7 @@ impl Wrong {
             }
             "answered" => say(&text(id, &self.answered.to_string())),
             "cancelled" => say(&text(id, &self.cancelled.len().to_string())),
+            "ends" => std::process::exit(0),
             _ => {}
         }
     }
