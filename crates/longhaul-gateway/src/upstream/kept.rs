@@ -36,9 +36,18 @@ definitions! {
     ResourceTemplate: uri_template;
 }
 
-/// What is offered, by key, as it was listed. `None`: as it was served before its server was configured otherwise.
+/// What is offered, by key.
 #[derive(Debug)]
-pub(super) struct Kept<D>(BTreeMap<String, Option<D>>);
+pub(super) struct Kept<D>(BTreeMap<String, Listed<D>>);
+
+/// One of it.
+#[derive(Debug)]
+struct Listed<D> {
+    /// As it was listed.
+    definition: D,
+    /// What is done with it is another matter since: it is to be offered anew, though its server says the same of it.
+    is_stale: bool,
+}
 
 /// What came of listing it again.
 #[derive(Debug, Default)]
@@ -73,15 +82,15 @@ impl<D: Definition> Kept<D> {
             if now.contains_key(&key) {
                 continue;
             }
-            let definition = Some(definition);
             let before = self.0.get(&key);
-            if before.is_some_and(|before| before.is_some() && *before != definition) {
+            let is_same = before.is_some_and(|before| before.definition == definition);
+            if before.is_some() && !is_same {
                 renewed.changed.push(key.clone());
             }
-            if before != Some(&definition) {
-                put.extend(definition.clone());
+            if !is_same || before.is_some_and(|before| before.is_stale) {
+                put.push(definition.clone());
             }
-            now.insert(key, definition);
+            now.insert(key, Listed { definition, is_stale: false });
         }
         let gone: Vec<&String> = self.0.keys().filter(|key| !now.contains_key(*key)).collect();
         let refused = catalogue.renew(gone, put.iter().cloned().map(&build))?;
@@ -107,9 +116,9 @@ impl<D: Definition> Kept<D> {
         Ok(renewed)
     }
 
-    /// Whatever is listed next is to be offered anew, though it says the same.
-    pub(super) fn forget(&mut self) {
-        self.0.values_mut().for_each(|listed| *listed = None);
+    /// Whatever is listed next is to be offered anew, though it says the same. What it says otherwise is known all the same.
+    pub(super) fn be_stale(&mut self) {
+        self.0.values_mut().for_each(|listed| listed.is_stale = true);
     }
 
     /// Offers no longer what was not listed since.
@@ -119,7 +128,7 @@ impl<D: Definition> Kept<D> {
     /// When nothing is served any more.
     pub(super) fn drop_stale<T: Offered>(&mut self, catalogue: &Catalogue) -> Result<(), ChangeError> {
         let stale: Vec<String> =
-            self.0.iter().filter(|(_, listed)| listed.is_none()).map(|(key, _)| key.clone()).collect();
+            self.0.iter().filter(|(_, listed)| listed.is_stale).map(|(key, _)| key.clone()).collect();
         stale.iter().for_each(|key| drop(self.0.remove(key)));
         catalogue.renew::<T>(stale, None).map(drop)
     }
@@ -130,5 +139,47 @@ impl<D: Definition> Kept<D> {
 
     pub(super) fn len(&self) -> usize {
         self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use longhaul::Server;
+    use longhaul::server;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_offered_anew_is_told_from_what_is_said_otherwise() {
+        let (server, catalogue) = Server::new("front", "1.0.0").dynamic();
+        let _dispatcher = server.dispatcher().unwrap();
+        let (mut kept, built) = (Kept::default(), Cell::new(0));
+        let renew = |kept: &mut Kept<Prompt>, said: &str| {
+            let mut prompt = Prompt::new("p");
+            prompt.description = Some(said.to_owned());
+            built.set(0);
+            let renewed = kept.renew(&catalogue, vec![prompt], |definition| {
+                built.set(built.get() + 1);
+                server::Prompt::raw(definition, |_, _| async { "p" })
+            });
+            (renewed.unwrap().changed, built.get())
+        };
+        let (nothing, it) = (Vec::<String>::new(), vec!["p".to_owned()]);
+        assert_eq!(renew(&mut kept, "a"), (nothing.clone(), 1), "it is new");
+        assert_eq!(renew(&mut kept, "a"), (nothing.clone(), 0));
+        kept.be_stale();
+        assert_eq!(renew(&mut kept, "a"), (nothing.clone(), 1), "it is offered anew");
+        assert_eq!(renew(&mut kept, "a"), (nothing.clone(), 0), "once");
+        kept.be_stale();
+        assert_eq!(renew(&mut kept, "b"), (it.clone(), 1), "it says something else, whatever else is new");
+        assert_eq!(renew(&mut kept, "c"), (it, 1));
+        kept.drop_stale::<server::Prompt>(&catalogue).unwrap();
+        assert_eq!(kept.len(), 1, "it was listed since");
+        kept.be_stale();
+        kept.drop_stale::<server::Prompt>(&catalogue).unwrap();
+        assert_eq!(kept.len(), 0);
+        assert_eq!(renew(&mut kept, "c"), (nothing, 1));
     }
 }

@@ -324,21 +324,21 @@ impl Offered {
         self.pinned = Arc::default();
         (self.nature, self.listed, self.is_known) = (None, Lists::default(), false);
         (self.over, self.failures) = (0, 0);
-        self.forget();
+        self.be_stale();
         self.stale_until = Some(Instant::now() + STALE);
     }
 
     /// Offers nothing any more.
     fn withdraw(&mut self) {
-        self.forget();
+        self.be_stale();
         self.drop_stale();
     }
 
-    fn forget(&mut self) {
-        self.tools.forget();
-        self.prompts.forget();
-        self.resources.forget();
-        self.templates.forget();
+    fn be_stale(&mut self) {
+        self.tools.be_stale();
+        self.prompts.be_stale();
+        self.resources.be_stale();
+        self.templates.be_stale();
     }
 
     /// Offers no longer what one before this server had.
@@ -414,7 +414,7 @@ impl Offered {
         let nature = Nature::of(client, self.upstream.config().resources);
         if self.nature.replace(nature).is_some_and(|before| before != nature) {
             // What becomes of calls goes by that.
-            self.tools.forget();
+            self.tools.be_stale();
         }
         self.upstream.be(nature.kinds);
         for list in lists {
