@@ -174,8 +174,8 @@ pub(super) struct Offered {
     pub(super) over: u64,
     /// What it listed last, where it is to be offered without it being there.
     pub(super) listed: Lists,
-    /// That is all that it has.
-    is_known: bool,
+    /// Which of its lists that has: once it has all, it is known what the server has.
+    came: [bool; Listed::ALL.len()],
     /// Where that outlives this process.
     shelf: Option<Shelf>,
     /// By what is known what was put there last.
@@ -202,7 +202,7 @@ impl Offered {
             nature: None,
             over: 0,
             listed: Lists::default(),
-            is_known: false,
+            came: Default::default(),
             shelf,
             kept: None,
             stale_until: None,
@@ -279,13 +279,18 @@ impl Offered {
         if !self.is_for_a_call() || self.upstream.is_open().await {
             return false;
         }
-        if !self.is_known
+        if !self.is_known()
             && let Some(shelf) = &self.shelf
             && let Some((nature, lists)) = shelf.recall(self.upstream.config()).await
         {
-            (self.nature, self.listed, self.is_known) = (Some(nature), lists, true);
+            (self.nature, self.listed, self.came) = (Some(nature), lists, [true; Listed::ALL.len()]);
         }
-        self.is_known
+        self.is_known()
+    }
+
+    /// Whether all that it has is known, where that is to be offered without it being there.
+    fn is_known(&self) -> bool {
+        self.is_for_a_call() && self.came == [true; Listed::ALL.len()]
     }
 
     /// Whether it is to be started by what needs it first.
@@ -322,7 +327,7 @@ impl Offered {
         self.upstream = upstream;
         self.notes = Default::default();
         self.pinned = Arc::default();
-        (self.nature, self.listed, self.is_known) = (None, Lists::default(), false);
+        (self.nature, self.listed, self.came) = (None, Lists::default(), Default::default());
         (self.over, self.failures) = (0, 0);
         self.be_stale();
         self.stale_until = Some(Instant::now() + STALE);
@@ -364,10 +369,11 @@ impl Offered {
 
     /// Lists what there is now and whenever it changes, until the connection has ended.
     async fn follow(&mut self, client: &Client) -> Result<Heard, Unlisted> {
-        let is_news = !self.is_known;
+        let was_known = self.is_known();
         self.renew_in_time(client, &Listed::ALL).await?;
         self.drop_stale();
-        if self.is_for_a_call() && is_news && self.upstream.close_if_unused().await {
+        // While something of it is not known it is not left alone.
+        if !was_known && self.is_known() && self.upstream.close_if_unused().await {
             self.failures = 0;
             return Ok(Heard::Enough);
         }
@@ -399,11 +405,11 @@ impl Offered {
         let within = self.upstream.config().start_within;
         let listed = timeout(within, self.renew(client, lists)).await;
         listed.map_err(|_| Unlisted::Late(within))??;
-        if self.is_for_a_call() {
-            self.is_known = true;
-            if let (Some(shelf), Some(nature)) = (&self.shelf, &self.nature) {
-                shelf.keep(self.upstream.config(), nature, &self.listed, &mut self.kept).await;
-            }
+        // What could not be listed may be there: it is not kept for having been left out.
+        if self.is_known()
+            && let (Some(shelf), Some(nature)) = (&self.shelf, &self.nature)
+        {
+            shelf.keep(self.upstream.config(), nature, &self.listed, &mut self.kept).await;
         }
         Ok(())
     }
@@ -425,7 +431,7 @@ impl Offered {
                 Listed::Templates => self.renew_templates(client).await,
             };
             match renewed {
-                Ok(()) => {}
+                Ok(()) => self.came[*list as usize] = true,
                 Err(error) if *list == Listed::Tools || client.has_ended() => return Err(error),
                 Err(error) => {
                     let why = format!("its {list:?} cannot be listed: {}", in_words(&error)).to_lowercase();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul::client::{Client, Options};
 use longhaul::proto::dialect::Revision;
@@ -14,15 +15,18 @@ use serde_json::json;
 
 use super::changes::told;
 use super::rig::{Front, both_eras, eventually};
+use super::wrong::that_is_wrong;
 
-/// The server of this program, which writes down that it is started, and has one more tool, so described.
+/// The server of this program, which writes down that it is started, and has one more tool, so described: by a file, for it is the same
+/// server that says something else by and by.
 fn counted(folder: &Path, description: &str, more: &str) -> UpstreamServer {
     let program = std::env::current_exe().unwrap();
-    let script = "echo $$ >> starts; exec \"$@\"";
+    let script = "echo $$ >> starts; LATE=$(cat late); export LATE; exec \"$@\"";
+    std::fs::write(folder.join("late"), description).unwrap();
     let text = format!(
         "[servers.one]\ntask = \"never\"\nstart = \"first-call\"\ncwd = {folder:?}\ncommand = [\"sh\", \"-c\", {script:?}, \"sh\", \
          {program:?}, \"rig::serves_on_its_standard_streams\", \"--exact\", \"--ignored\", \"--nocapture\"]\n\
-         env = {{ SERVES = \"yes\", LATE = {description:?} }}\n{more}\n"
+         env = {{ SERVES = \"yes\" }}\n{more}\n"
     );
     check("longhaul.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}")).config.servers.remove(0)
 }
@@ -150,4 +154,29 @@ async fn a_tool_that_somebody_agrees_to_while_its_server_rests_is_offered_and_st
     assert_eq!(starts(folder).len(), 1);
     assert_eq!(call(&client, "late").await, (false, "late".to_owned()));
     front.upstreams.close().await;
+}
+
+/// Whether one is connected, once that has settled, and how many prompts of it are served.
+async fn connected(front: &Front) -> (bool, usize) {
+    // Long enough for it to be asked twice, and left alone.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    match &*front.upstreams.iter().next().unwrap().seen().borrow() {
+        Seen::Listed { away, prompts, .. } => (away.is_none(), *prompts),
+        seen => panic!("{seen:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_did_not_come_is_not_taken_for_one_of_nothing() {
+    let legacy = both_eras()[0];
+    for (lists, is_known) in [("no prompts", false), ("prompts at last", true)] {
+        let (memory, prompts) = (Memory::new(), usize::from(is_known));
+        let server = || that_is_wrong(lists, "start = \"first-call\"");
+        let first = front(server(), legacy, &memory).await;
+        assert_eq!(connected(&first).await, (true, prompts), "{lists}: it is not left alone without one");
+        first.upstreams.close().await;
+        let next = front(server(), legacy, &memory).await;
+        assert_eq!(connected(&next).await, (!is_known, prompts), "{lists}: what is known is whole");
+        next.upstreams.close().await;
+    }
 }
