@@ -1,6 +1,6 @@
 //! An MCP server whose tools are served on, after every key has been checked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::{fmt, num::NonZeroU32, path::PathBuf, time::Duration};
 
@@ -128,6 +128,27 @@ pub struct UpstreamPolicy {
     pub timeout: Option<Duration>,
     /// How long a call may go without answer and progress; without a limit when `None`.
     pub idle: Option<Duration>,
+}
+
+impl Reach {
+    /// All that is configured of how it is reached, so that another way is spelt otherwise. There may be secrets in it.
+    ///
+    /// What is read elsewhere is spelt by where that is: the same secret may be a new one each day.
+    pub(crate) fn spelt(&self) -> String {
+        match self {
+            Self::Command(UpstreamCommand { argv, cwd, env, .. }) => {
+                let env = env.iter().map(|(name, setting)| match setting {
+                    Setting::Value(value) => format!("{name:?} is {value:?}"),
+                    Setting::From(source) => format!("{name:?} from {source:?}"),
+                });
+                format!("{argv:?} in {cwd:?} with {:?}", env.collect::<BTreeSet<_>>())
+            }
+            Self::Url(UpstreamUrl { url, headers }) => {
+                // In their order: which of two of one name comes first may be read from it.
+                format!("{url} with {:?}", headers.iter().map(BoundHeader::spelt).collect::<Vec<_>>())
+            }
+        }
+    }
 }
 
 impl UpstreamServer {

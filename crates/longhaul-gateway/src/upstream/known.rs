@@ -3,20 +3,21 @@
 //! It is a text in parts, for an entry is small. Each part says of which text it is one, so that parts of two texts, which processes
 //! wrote at the same time or one began to write, are none.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::client::Client;
 use longhaul::proto::dialect::{Dialect, Revision};
 use longhaul::proto::model::{Prompt, Resource, ResourceTemplate, TaskSupport, Tool};
-use longhaul::store::{EntryKey, Registry, StoreError, Value};
+use longhaul::store::{EntryKey, Registry, StoreError, Swap, Value};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::OnceCell;
 
 use super::connection::Kinds;
-use crate::config::{Reach, UpstreamServer};
+use crate::config::UpstreamServer;
 
 /// What a server says of itself when it is connected to, as far as what is offered of it goes by that.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,7 +93,7 @@ struct ReadTool {
 }
 
 /// What a server is and has, as one text.
-fn write(server: &UpstreamServer, nature: &Nature, lists: &Lists) -> serde_json::Result<Vec<u8>> {
+fn write(of: String, nature: &Nature, lists: &Lists) -> serde_json::Result<Vec<u8>> {
     // Of all revisions the one that leaves out the least.
     let dialect = Dialect::newest_modern();
     let tool = |tool: &Tool| {
@@ -103,7 +104,7 @@ fn write(server: &UpstreamServer, nature: &Nature, lists: &Lists) -> serde_json:
     let resource = |resource: &Resource| raw(|out| dialect.write_resource(resource, out));
     let template = |template: &ResourceTemplate| raw(|out| dialect.write_resource_template(template, out));
     serde_json::to_vec(&Written {
-        of: identity(server),
+        of,
         revision: nature.revision.as_str().to_owned(),
         has_resources: nature.kinds.resources,
         updates_resources: nature.kinds.resource_updates,
@@ -122,9 +123,9 @@ fn raw(write: impl FnOnce(&mut Vec<u8>)) -> serde_json::Result<Box<RawValue>> {
 }
 
 /// What such a text says, if it is of that server and of a revision that is known here.
-fn read(server: &UpstreamServer, text: &[u8]) -> Option<(Nature, Lists)> {
+fn read(of: &str, text: &[u8]) -> Option<(Nature, Lists)> {
     let said: Written<ReadTool, Prompt, Resource, ResourceTemplate> = serde_json::from_slice(text).ok()?;
-    if said.of != identity(server) {
+    if said.of != of {
         return None;
     }
     let kinds = Kinds { resources: said.has_resources, resource_updates: said.updates_resources };
@@ -143,14 +144,19 @@ fn read(server: &UpstreamServer, text: &[u8]) -> Option<(Nature, Lists)> {
     Some((nature, lists))
 }
 
-/// Which server it is, and what of it is listed: another one under its name has not what this one had. What follows a `?` may be a
-/// secret.
-fn identity(server: &UpstreamServer) -> String {
-    let place = match &server.reach {
-        Reach::Command(command) => format!("{:?} in {:?}", command.argv, command.cwd),
-        Reach::Url(at) => at.url.to_string(),
-    };
-    digest(format!("{place} prompts {} resources {}", server.prompts, server.resources))
+/// Which server it is, with all that it is given, and what of it is listed: another one under its name has not what this one had, nor
+/// has this one for somebody else. There are secrets among that, so that nobody without the key can tell whether they have guessed one.
+fn identity(key: &Key, server: &UpstreamServer) -> String {
+    let said = format!("{} prompts {} resources {}", server.reach.spelt(), server.prompts, server.resources);
+    // Both of one length, whatever is said: nothing can be added behind it.
+    digest([Sha256::digest(&key.0), Sha256::digest(said)].concat())
+}
+
+/// It is nobody's to see.
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key")
+    }
 }
 
 fn digest(of: impl AsRef<[u8]>) -> String {
@@ -164,17 +170,28 @@ fn digest(of: impl AsRef<[u8]>) -> String {
 
 /// Where it is kept.
 #[derive(Clone, Debug)]
-pub(super) struct Shelf(Arc<dyn Registry>);
+pub(super) struct Shelf {
+    registry: Arc<dyn Registry>,
+    /// The key of all nodes that share it, once it was needed.
+    key: Arc<OnceCell<Key>>,
+}
+
+/// What nobody knows who does not have the store: with it is written whose a text is.
+struct Key(Arc<[u8]>);
 
 impl Shelf {
     pub(super) fn new(registry: Arc<dyn Registry>) -> Self {
-        Self(registry)
+        Self { registry, key: Arc::default() }
     }
 
     /// What that server was and had, if anything is known of it.
     pub(super) async fn recall(&self, server: &UpstreamServer) -> Option<(Nature, Lists)> {
-        match self.text(&server.name).await {
-            Ok(text) => read(server, &text?),
+        let known = async {
+            let Some(text) = self.text(&server.name).await? else { return Ok(None) };
+            Ok::<_, StoreError>(read(&identity(self.key().await?, server), &text))
+        };
+        match known.await {
+            Ok(known) => known,
             Err(error) => {
                 tracing::warn!(server = server.name, %error, "what a server had is not known");
                 None
@@ -191,7 +208,14 @@ impl Shelf {
         last: &mut Option<String>,
     ) {
         let name = &server.name;
-        let mut text = match write(server, nature, lists) {
+        let key = match self.key().await {
+            Ok(key) => key,
+            Err(error) => {
+                tracing::warn!(server = name, %error, "what a server has is not kept");
+                return;
+            }
+        };
+        let mut text = match write(identity(key, server), nature, lists) {
             Ok(text) => text,
             Err(error) => {
                 tracing::error!(server = name, %error, "what a server has cannot be written down");
@@ -217,6 +241,23 @@ impl Shelf {
         }
     }
 
+    /// The key that the nodes share, made by the first that needs it.
+    async fn key(&self) -> Result<&Key, StoreError> {
+        self.key
+            .get_or_try_init(|| async {
+                let mut ours = [0; 32];
+                getrandom::fill(&mut ours).map_err(|error| StoreError::Backend {
+                    doing: "drawing a key for what servers have",
+                    source: Arc::new(error),
+                })?;
+                let (entry, value) = (EntryKey::of_server(KEY, "key"), Value::for_ever(&ours));
+                let swap = self.registry.compare_and_set(entry, None, Some(value)).await?;
+                let (Swap::Done(entry) | Swap::Found(entry)) = swap;
+                Ok(Key(entry.map_or_else(|| ours.into(), |entry| entry.value)))
+            })
+            .await
+    }
+
     async fn put(&self, name: &str, text: &[u8]) -> Result<(), StoreError> {
         let mut parts: Vec<&[u8]> = text.chunks(PART).collect();
         if parts.is_empty() {
@@ -226,7 +267,7 @@ impl Shelf {
         for (number, part) in parts.into_iter().enumerate() {
             let value = [head.as_bytes(), part].concat();
             let name = part_name(name, number);
-            self.0.put(EntryKey::of_server(KIND, &name), Value::lasting(&value, LASTING)).await?;
+            self.registry.put(EntryKey::of_server(KIND, &name), Value::lasting(&value, LASTING)).await?;
         }
         Ok(())
     }
@@ -236,7 +277,9 @@ impl Shelf {
         let mut number = 0;
         while number < count {
             let name = part_name(name, number);
-            let Some(entry) = self.0.entry(EntryKey::of_server(KIND, &name)).await? else { return Ok(None) };
+            let Some(entry) = self.registry.entry(EntryKey::of_server(KIND, &name)).await? else {
+                return Ok(None);
+            };
             let Some((head, part)) = split(&entry.value) else { return Ok(None) };
             if first.get_or_insert_with(|| head.to_owned()).as_str() != head {
                 return Ok(None);
@@ -265,6 +308,9 @@ fn part_name(server: &str, number: usize) -> String {
 
 /// Of which kind these entries are.
 const KIND: &str = "known";
+
+/// Of which kind their key is.
+const KEY: &str = "known-key";
 
 /// How many bytes of a text an entry has: with what stands before them it is no larger than entries may be.
 const PART: usize = 60 << 10;
@@ -342,10 +388,55 @@ mod tests {
             "command = [\"y\"]\ncwd = \"/\"",
             "command = [\"x\"]\ncwd = \"/\"\nprompts = false",
             "command = [\"x\"]\ncwd = \"/\"\nresources = false",
+            "command = [\"x\"]\ncwd = \"/\"\nenv.USER_OF_IT = \"ann\"",
             "url = \"http://127.0.0.1\"",
         ] {
             assert!(shelf(&memory).recall(&server(other)).await.is_none(), "{other}");
         }
+        assert!(shelf(&memory).recall(&its).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn what_one_has_who_signs_in_so_is_not_what_another_has() {
+        let all = [
+            "command = [\"x\"]\ncwd = \"/\"",
+            "command = [\"x\"]\ncwd = \"/\"\nenv.TOKEN = \"env:ANN\"",
+            "command = [\"x\"]\ncwd = \"/\"\nenv.TOKEN = { from = \"env:ANN\" }",
+            "command = [\"x\"]\ncwd = \"/\"\nenv.TOKEN = { from = \"env:BOB\" }",
+            "command = [\"x\"]\ncwd = \"/\"\nenv.TOKEN = { from = \"file:ANN\" }",
+            "url = \"https://x.example/mcp\"",
+            "url = \"https://x.example/mcp?api_key=ann\"",
+            "url = \"https://x.example/mcp?api_key=bob\"",
+            "url = \"https://x.example/mcp\"\nheaders.X-Key = \"ann\"",
+            "url = \"https://x.example/mcp\"\nheaders.X-Key = \"bob\"",
+            "url = \"https://x.example/mcp\"\nheaders.X-Key = { from = \"env:ANN\" }",
+            "url = \"https://x.example/mcp\"\nheaders.X-Key = { from = \"env:ANN\", prefix = \"Bearer \" }",
+        ];
+        for one in all {
+            let memory = Memory::new();
+            let shelf = Shelf::new(Arc::new(memory.another_node()));
+            shelf.keep(&server(one), &nature(), &everything(), &mut None).await;
+            let next = Shelf::new(Arc::new(memory.another_node()));
+            for other in all {
+                assert_eq!(next.recall(&server(other)).await.is_some(), one == other, "{one}\n{other}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn whose_it_is_is_told_by_a_key_that_nodes_share_and_no_other_store_has() {
+        let its = server("url = \"https://x.example/mcp?api_key=hush\"");
+        let of = async |memory: &Memory| {
+            let shelf = Shelf::new(Arc::new(memory.another_node()));
+            identity(shelf.key().await.unwrap(), &its)
+        };
+        let (one, other) = (Memory::new(), Memory::new());
+        assert_eq!(of(&one).await, of(&one).await);
+        assert_ne!(of(&one).await, of(&other).await, "it says nothing to who guesses what is in it");
+        let shelf = Shelf::new(Arc::new(one.another_node()));
+        shelf.keep(&its, &nature(), &everything(), &mut None).await;
+        let text = String::from_utf8(shelf.text("files").await.unwrap().unwrap()).unwrap();
+        assert!(text.contains(&of(&one).await) && !text.contains("hush"), "{text}");
     }
 
     #[tokio::test]

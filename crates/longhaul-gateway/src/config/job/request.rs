@@ -162,6 +162,14 @@ impl BoundHeader {
         &self.name
     }
 
+    /// It with its value, or with where that is read. There may be a secret in it.
+    pub(in crate::config) fn spelt(&self) -> String {
+        match &self.value {
+            Source::Value(value) => format!("{} is {:?}", self.name, value.as_bytes()),
+            Source::From { prefix, source } => format!("{} from {prefix:?} {source:?}", self.name),
+        }
+    }
+
     /// Reads its value, now: a secret that has changed is seen by the next request.
     ///
     /// # Errors
