@@ -69,6 +69,7 @@ fn connect(args: &Args) -> Outcome {
             .next("set HOME to your home")
     })?;
     let (name, entry) = entry(args, host)?;
+    host.check_name(&name)?;
     if let Some(variable) = blank(host, &entry) {
         let title = host.title;
         note(&format!(
@@ -153,6 +154,7 @@ pub(crate) fn snippets(config: &Config, file: &Path, url: &str) -> Vec<Snippet> 
             _ => at(host, &url, config.auth.as_ref().and_then(token)),
         };
         let (name, entry) = (&config.server.name, entry.ok()?);
+        host.check_name(name).ok()?;
         let text = change::alone(host, &path, name, &entry).ok()?;
         let shown = path.strip_prefix(&here.folder).unwrap_or(&path).display().to_string();
         let how = match blank(host, &entry) {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use jsonc_parser::ParseOptions;
@@ -25,14 +26,17 @@ pub(crate) fn with_entry(
         expected = Value::Object(Map::new());
     }
     let whole = expected.as_object_mut().ok_or("it is no object")?;
-    let servers = whole.entry(host.member).or_insert_with(|| Value::Object(Map::new()));
-    let servers = servers.as_object_mut().ok_or_else(|| format!("`{}` is no object", host.member))?;
+    let mut servers = within(whole, host.member)?;
+    let below = file::below(host, servers);
+    if let Some(member) = below {
+        servers = within(servers, member)?;
+    }
     let was = servers.insert(name.to_owned(), Value::Object(entry.clone()));
     let after = match (is_toml, was) {
         (true, Some(was)) if was == Value::Object(entry.clone()) => before.to_owned(),
         (true, Some(_)) => replaced(host, before, name, entry)?,
         (true, None) => appended(host, before, name, entry)?,
-        (false, _) => edited(host, before, name, entry)?,
+        (false, _) => edited(before, iter::once(host.member).chain(below), name, entry)?,
     };
     // Whatever wrote it, nothing else may have changed.
     match file::value(path, &after) {
@@ -41,12 +45,27 @@ pub(crate) fn with_entry(
     }
 }
 
-fn edited(host: &Host, before: &str, name: &str, entry: &Map<String, Value>) -> Result<String, String> {
+/// The object under a member, which is made where there is none.
+fn within<'o>(
+    object: &'o mut Map<String, Value>,
+    member: &str,
+) -> Result<&'o mut Map<String, Value>, String> {
+    let value = object.entry(member).or_insert_with(|| Value::Object(Map::new()));
+    value.as_object_mut().ok_or_else(|| format!("`{member}` is no object"))
+}
+
+/// The text with the entry in the object to which these members lead.
+fn edited(
+    before: &str,
+    members: impl Iterator<Item = &'static str>,
+    name: &str,
+    entry: &Map<String, Value>,
+) -> Result<String, String> {
     let root = CstRootNode::parse(before, &ParseOptions::default()).map_err(|error| error.to_string())?;
-    let servers = root
-        .object_value_or_create()
-        .and_then(|object| object.object_value_or_create(host.member))
-        .ok_or_else(|| format!("`{}` is no object", host.member))?;
+    let mut servers = root.object_value_or_create().ok_or("it is no object")?;
+    for member in members {
+        servers = servers.object_value_or_create(member).ok_or_else(|| format!("`{member}` is no object"))?;
+    }
     let value = input(&Value::Object(entry.clone()));
     match servers.get(name) {
         Some(there) => there.set_value(value),
@@ -216,6 +235,28 @@ mod tests {
                 "{after}"
             );
         }
+    }
+
+    #[test]
+    fn in_a_file_of_opencode_2_a_server_stands_among_those_one_level_below() {
+        let before = r#"{ "mcp": { "timeout": { "catalog": 5 }, "servers": { "ci": { "type": "remote", "url": "http://old/mcp" } } } }"#;
+        let changed = |name: &str, before: &str| -> Value {
+            let (host, entry) = (Host::named("opencode").unwrap(), entry("http://h/mcp"));
+            let after = with_entry(host, Path::new("opencode.json"), before, name, &entry).unwrap();
+            serde_json::from_str(&after).unwrap()
+        };
+        let mut expected: Value = serde_json::from_str(before).unwrap();
+        expected["mcp"]["servers"]["ci"] = Value::Object(entry("http://h/mcp"));
+        assert_eq!(changed("ci", before), expected);
+        expected["mcp"]["servers"]["ci"]["url"] = "http://old/mcp".into();
+        expected["mcp"]["servers"]["ci"]["type"] = "remote".into();
+        expected["mcp"]["servers"]["servers"] = Value::Object(entry("http://h/mcp"));
+        assert_eq!(changed("servers", before), expected, "no name takes the place of all");
+        // In opencode 1 this is a server's name like any other.
+        let before = r#"{ "mcp": { "servers": { "type": "local", "command": ["x"] } } }"#;
+        let mut expected: Value = serde_json::from_str(before).unwrap();
+        expected["mcp"]["ci"] = Value::Object(entry("http://h/mcp"));
+        assert_eq!(changed("ci", before), expected);
     }
 
     #[test]

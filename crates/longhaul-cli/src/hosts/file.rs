@@ -57,9 +57,10 @@ pub(super) fn read(host: &'static Host, path: &Path, here: &Here) -> Result<Vec<
     let none = Map::new();
     let servers = |of: &Value| -> Vec<Entry> {
         let servers = of.get(host.member).and_then(Value::as_object).unwrap_or(&none);
-        // opencode 2 has them one level below; what stands beside that, as in 1, it reads all the same.
-        let below = servers.get("servers").and_then(Value::as_object).filter(|_| host.name == "opencode");
-        let beside = servers.iter().filter(|(name, _)| below.is_none_or(|_| *name != "servers"));
+        // What stands beside those one level below, as in opencode 1, opencode 2 reads all the same.
+        let below = below(host, servers).and_then(|member| Some((member, servers.get(member)?.as_object()?)));
+        let (member, below) = below.unzip();
+        let beside = servers.iter().filter(|(name, _)| member.is_none_or(|member| *name != member));
         let known = |(name, _): &(&String, &Value)| below.is_none_or(|below| !below.contains_key(*name));
         below.into_iter().flatten().chain(beside.filter(known)).filter_map(entry).collect()
     };
@@ -72,6 +73,13 @@ pub(super) fn read(host: &'static Host, path: &Path, here: &Here) -> Result<Vec<
         }
     }
     Ok(entries)
+}
+
+/// The member of a file's servers that has them one level below, if one does: as in opencode 2, unless it is a server of opencode 1.
+pub(super) fn below(host: &Host, servers: &Map<String, Value>) -> Option<&'static str> {
+    let below = servers.get("servers").filter(|below| host.name == "opencode" && below.is_object())?;
+    let is_server = matches!(below["type"].as_str(), Some("local" | "remote"));
+    (!is_server).then_some("servers")
 }
 
 /// The folder of the project that a file is of.

@@ -213,6 +213,19 @@ impl Host {
         ALL.iter().find(|host| host.name == name || host.aliases.contains(&name))
     }
 
+    /// Whether a server may be given this name.
+    ///
+    /// # Errors
+    ///
+    /// When the host takes what has it for a setting.
+    pub(crate) fn check_name(&self, name: &str) -> Outcome<()> {
+        if self.name == "opencode" && matches!(name, "servers" | "timeout") {
+            return Err(Failure::usage(format!("{} takes `{name}` for a setting, not a server", self.title))
+                .next("--name NAME gives it another"));
+        }
+        Ok(())
+    }
+
     /// The file of the project that `here` is in: the one that is there, or that would be.
     pub(crate) fn project_file(&self, here: &Here) -> Option<PathBuf> {
         let name = self.project?;

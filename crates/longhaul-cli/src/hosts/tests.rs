@@ -127,6 +127,14 @@ fn what_stands_for_something_else_is_replaced_and_no_secret_is_shown() {
     let (run, far) = (at("opencode:run"), at("opencode:far"));
     assert!(run.contains("\"run\", \"$5\"") && run.contains("\"N\""), "what is not there is nothing: {run}");
     assert!(far.contains("https://h/mcp"), "{far}");
+    write(&project.join("opencode.json"), r#"{"mcp":{"servers":{"type":"remote","url":"https://one/mcp"}}}"#);
+    assert!(at("opencode:servers").contains("https://one/mcp"), "a server of opencode 1 by this name");
+    write(
+        &project.join("opencode.json"),
+        r#"{"mcp":{"servers":{"two":{"type":"remote","url":"https://two/mcp"}}}}"#,
+    );
+    assert!(at("opencode:two").contains("https://two/mcp"));
+    assert!(at("opencode:servers").contains("has no server"));
     let (entries, _) = Host::named("vscode").unwrap().servers(&here);
     let shown: Vec<String> = entries.iter().map(Entry::place).collect();
     assert!(shown.contains(&"https://h/mcp".to_owned()), "{shown:?}");

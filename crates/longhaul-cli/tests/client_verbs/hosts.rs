@@ -91,6 +91,10 @@ fn a_host_is_told_of_a_server_when_its_user_agrees() {
         (&["connect", "vscod"][..], "did you mean `vscode`?"),
         (&["connect", "claude", "none.toml"], "is no configuration that can be used"),
         (&["connect", "claude-desktop", "--url", "https://h/mcp"], "takes commands only"),
+        (
+            &["connect", "opencode", "--url", "https://h/mcp", "--name", "servers"],
+            "takes `servers` for a setting",
+        ),
     ] {
         let (code, _, err) = at(words);
         assert!(code == 2 && err.contains(said), "{words:?}: {err}");
