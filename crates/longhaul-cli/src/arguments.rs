@@ -1,5 +1,7 @@
 //! `key=value`, `key:=json`, `key=@file` and `-`: from words to the arguments of a call.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::io::Read;
 use std::path::Path;
 
@@ -23,11 +25,11 @@ const MOST: u64 = 4 << 20;
 
 /// Reads the words of a call as its arguments.
 pub(crate) fn read(words: &[String], signature: &Signature) -> Outcome<Map<String, Value>> {
-    let mut given = Map::new();
-    let mut whole = None;
+    let (mut given, mut whole) = (Map::new(), None);
+    let repeated = repeated(words);
     for word in words {
         if word != "-" {
-            let (key, value) = read_word(word, signature)?;
+            let (key, value) = read_word(word, signature, &repeated)?;
             put(&mut given, key, value, signature)?;
         } else if whole.is_some() {
             return Err(Failure::usage("standard input can be read only once"));
@@ -48,7 +50,19 @@ pub(crate) fn read(words: &[String], signature: &Signature) -> Outcome<Map<Strin
     }
 }
 
-fn read_word<'w>(word: &'w str, signature: &Signature) -> Outcome<(&'w str, Value)> {
+/// The keys that are given more than once.
+fn repeated(words: &[String]) -> HashSet<&str> {
+    let mut seen = HashSet::new();
+    let keys = words.iter().filter_map(|word| word.split_once('='));
+    let keys = keys.map(|(key, _)| key.strip_suffix(':').unwrap_or(key));
+    keys.filter(|key| !seen.insert(*key)).collect()
+}
+
+fn read_word<'w>(
+    word: &'w str,
+    signature: &Signature,
+    repeated: &HashSet<&str>,
+) -> Outcome<(&'w str, Value)> {
     let Some((key, text)) = word.split_once('=') else {
         return Err(Failure::usage(format!("`{word}` is no argument")).next(format!(
             "write `{}=VALUE`; `longhaul call --help` shows every form",
@@ -66,11 +80,12 @@ fn read_word<'w>(word: &'w str, signature: &Signature) -> Outcome<(&'w str, Valu
     let parameter = known(key, signature)?;
     let any = Shape::default();
     let shape = parameter.map_or(&any, |parameter| &parameter.shape);
-    let value = match text.strip_prefix('@') {
-        Some(path) => coerce(key, from_file(key, path)?.as_str(), shape)?,
-        None => coerce(key, text, shape)?,
+    let text: Cow<'_, str> = match text.strip_prefix('@') {
+        Some(path) => from_file(key, path)?.into(),
+        None => text.into(),
     };
-    Ok((key, value))
+    let read = if repeated.contains(key) { coerce_part } else { coerce };
+    Ok((key, read(key, &text, shape)?))
 }
 
 /// What a word without `=` was probably to be.
@@ -122,13 +137,15 @@ fn check_required(arguments: &Map<String, Value>, signature: &Signature) -> Outc
         .next(signature.line()))
 }
 
-/// Reads a word by what the schema says it may be.
+/// Reads a word by what the schema says it may be: a value by itself rather than a list of one.
 fn coerce(key: &str, text: &str, shape: &Shape) -> Outcome<Value> {
     if !shape.values.is_empty() {
         return choose(key, text, shape);
     }
-    if shape.takes("array") {
-        return list(key, text, shape);
+    if shape.takes("array")
+        && let Some(list) = list(text)
+    {
+        return Ok(list);
     }
     if shape.types.is_empty() {
         return Ok(serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())));
@@ -137,6 +154,7 @@ fn coerce(key: &str, text: &str, shape: &Shape) -> Outcome<Value> {
     match read {
         Some(value) => Ok(value),
         None if shape.takes("string") => Ok(Value::String(text.to_owned())),
+        None if shape.takes("array") => coerce_part(key, text, shape),
         None => Err(Failure::usage(format!("`{key}` takes {}, not `{text}`", with_article(&shape.name())))),
     }
 }
@@ -156,15 +174,22 @@ fn by_type(text: &str, name: &str) -> Option<Value> {
     }
 }
 
-fn list(key: &str, text: &str, shape: &Shape) -> Outcome<Value> {
-    if text.trim_start().starts_with('[')
-        && let Ok(Value::Array(list)) = serde_json::from_str(text)
-    {
-        return Ok(Value::Array(list));
+/// Reads one of several words of a list.
+fn coerce_part(key: &str, text: &str, shape: &Shape) -> Outcome<Value> {
+    if !shape.values.is_empty() || !shape.takes("array") {
+        return coerce(key, text, shape);
+    }
+    if let Some(list) = list(text) {
+        return Ok(list);
     }
     let any = Shape::default();
     let item = coerce(key, text, shape.items.as_deref().unwrap_or(&any))?;
     Ok(Value::Array(vec![item]))
+}
+
+/// A whole list in one word.
+fn list(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok().filter(Value::is_array)
 }
 
 fn choose(key: &str, text: &str, shape: &Shape) -> Outcome<Value> {
@@ -227,6 +252,9 @@ mod tests {
                 "files": { "type": "array", "items": { "type": "string" } },
                 "more": { "type": "object" },
                 "mixed": { "type": ["integer", "string"] },
+                "tags": { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] },
+                "ids": { "type": ["array", "integer"], "items": { "type": "integer" } },
+                "maybe": { "type": ["array", "null"], "items": { "type": "string" } },
                 "any": {},
             },
         });
@@ -265,6 +293,30 @@ mod tests {
         assert_eq!(call_one("files=[\"x\",\"y\"]"), json!(["x", "y"]));
         assert_eq!(call_one("any:={\"x\":[1]}"), json!({ "x": [1] }));
         assert_eq!(call_one("any:=\"@x\""), json!("@x"));
+    }
+
+    #[test]
+    fn a_word_is_a_list_of_one_only_where_it_cannot_be_a_value_by_itself() {
+        for (word, value) in [
+            ("tags=x", json!("x")),
+            ("tags=[x", json!("[x")),
+            ("tags= [\"x\"]", json!(["x"])),
+            ("ids=5", json!(5)),
+            ("maybe=x", json!(["x"])),
+            ("maybe=null", json!(null)),
+            ("files=x", json!(["x"])),
+        ] {
+            assert_eq!(call_one(word), value, "{word}");
+        }
+        for (words, key, value) in [
+            (&["crate=x", "tags=x", "tags=y"][..], "tags", json!(["x", "y"])),
+            (&["crate=x", "tags=x", "tags:=[\"y\"]"], "tags", json!(["x", "y"])),
+            (&["crate=x", "ids=5", "ids=6"], "ids", json!([5, 6])),
+            (&["crate=x", "maybe=null", "maybe=x"], "maybe", json!(["null", "x"])),
+        ] {
+            assert_eq!(call(words).unwrap()[key], value, "{words:?}");
+        }
+        assert!(call(&["crate=x", "ids=five"]).is_err());
     }
 
     fn call_one(word: &str) -> Value {
