@@ -43,7 +43,10 @@ fn plain(word: &str) -> Option<Cow<'_, str>> {
 
 /// An argument as `longhaul call` reads it back: `key=text`, and `key:=json` where the text might be taken for another value.
 fn argument(name: &str, value: &Value) -> Option<String> {
-    let name = plain(name).filter(|name| !name.contains('=') && !name.ends_with(':'))?;
+    if name.contains('=') || name.ends_with(':') {
+        return None;
+    }
+    let name = plain(name)?;
     Some(match value {
         Value::String(text) if is_itself(text) => format!("{name}={}", shell::word(text)),
         Value::Bool(_) | Value::Number(_) => format!("{name}={value}"),
@@ -109,6 +112,7 @@ mod tests {
             json!([1]),
             json!({ "a=b": 1 }),
             json!({ "a:": 1 }),
+            json!({ "a b:": 1 }),
             json!({ "--json": 1 }),
             json!({ "\u{7}": 1 }),
         ] {
