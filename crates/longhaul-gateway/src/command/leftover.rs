@@ -168,6 +168,25 @@ const KILL_PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
+impl Processes {
+    /// Makes a run of this directory, which lives by these as long as its lock is kept, which is given back.
+    pub(crate) fn play(self, dir: &std::path::Path) -> std::fs::File {
+        use super::layout::{LOCK, STARTED};
+        std::fs::create_dir(dir).unwrap();
+        let run = RunDir::open(dir).unwrap();
+        for (name, content) in [(LOCK, Vec::new()), (STARTED, Vec::new()), (PID, record::reserved(PID_SIZE))]
+        {
+            run.create(name, &content).unwrap();
+        }
+        let facts = PidFacts { supervisor: self.supervisor, command: self.command, ..PidFacts::of_self() };
+        facts.write(&run).unwrap();
+        let lock = run.write(LOCK).unwrap();
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        lock
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use rustix::process::Pid;
 

@@ -272,7 +272,6 @@ async fn one(followed: &Followed, record: Record, mut offsets: Offsets, told: &m
     let (mut record, mut done) = (record, false);
     // There may be thousands: they are read again only when there are others.
     let (mut steps, mut steps_of) = (None, None);
-    let (mut processes, mut processes_of) = (None::<Processes>, None);
     loop {
         // Read before its output: what an ended task has written is there.
         let ended = record.is_terminal();
@@ -282,12 +281,9 @@ async fn one(followed: &Followed, record: Record, mut offsets: Offsets, told: &m
         if are != steps_of || steps.is_none() {
             (steps, steps_of) = (timeline::steps(admin, viewer, &record).await, are);
         }
-        // A command is there a moment after its task.
-        let is_whole = processes.is_some_and(|processes| processes.command.is_some());
-        let work = Some((record.epoch, ended));
-        if offsets.contains_key(Stream::Stdout.name()) && (work != processes_of || !is_whole) {
-            (processes, processes_of) = (admin.processes(viewer, &record).await, work);
-        }
+        // Asked for each time: once their supervisor is gone, their numbers may be given to others.
+        let is_command = offsets.contains_key(Stream::Stdout.name());
+        let processes = if is_command { admin.processes(viewer, &record).await } else { None };
         show(followed, &record, steps.as_ref(), processes, told).await?;
         if ended && !gave && !done {
             // A page that has all of it needs nobody to follow.

@@ -41,7 +41,7 @@ struct Scene {
     dispatcher: Dispatcher,
     registry: Arc<dyn Registry>,
     fleet: Fleet,
-    _runs: tempfile::TempDir,
+    runs: tempfile::TempDir,
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -84,7 +84,7 @@ impl Scene {
         let streams = Streams::new(dir, Copies::none());
         let admin = Admin::new(dispatcher.clone(), Arc::clone(&registry), streams, fleet.clone());
         let facts = Facts { name: "ci <1>".to_owned(), ..Facts::default() };
-        Self { dashboard: Dashboard::new(admin, facts), dispatcher, registry, fleet, _runs: runs }
+        Self { dashboard: Dashboard::new(admin, facts), dispatcher, registry, fleet, runs }
     }
 
     async fn ask(&self, request: http::request::Builder, body: &str) -> Answer {

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::Receiver;
 
 use super::*;
 use crate::admin::{Find, PAGE, Pace, Viewer};
+use crate::command::Processes;
 
 /// What a page is sent, up to these words.
 async fn hear(pieces: &mut Receiver<Bytes>, words: &str) -> String {
@@ -89,6 +90,25 @@ async fn a_row_that_is_in_no_list_any_more_is_told_of_to_whoever_has_it() {
     assert_eq!(browser.submit(&format!("{place}/cancel"), "").await.status(), StatusCode::SEE_OTHER);
     let then = hear(&mut pieces, &row).await;
     assert!(!then.contains("event: left"), "{then}");
+}
+
+#[tokio::test]
+async fn processes_are_shown_while_their_supervisor_lives_and_no_longer() {
+    let scene = Scene::new().await;
+    let browser = scene.enter().await;
+    let place = browser.deploy().await;
+    browser.until(&place, "It asks").await;
+    let id = place.strip_prefix("/tasks/").unwrap();
+    let living =
+        Processes { supervisor: 41, command: Some(43) }.play(&scene.runs.path().join("runs").join(id));
+    let answer = browser.get(&format!("/events?view=task&id={id}")).await;
+    let PageBody::Pieces(mut pieces) = answer.into_body() else { panic!("no stream") };
+    hear(&mut pieces, "supervisor 41, whose session it is; command 43").await;
+    // The task is as it was, and its numbers may be anybody's from now on.
+    drop(living);
+    let heard = tokio::time::timeout(Duration::from_secs(60), hear(&mut pieces, "\"id\":\"facts\"")).await;
+    let heard = heard.expect("it is said at once");
+    assert!(!heard.contains("supervisor"), "{heard}");
 }
 
 /// Counts the rows that are read.
