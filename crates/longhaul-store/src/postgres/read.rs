@@ -351,7 +351,7 @@ async fn collect(
         let rows = session.query("looking for tasks to claim", sql, &values).await?;
         for row in &rows {
             (at, behind) = (int(row, 0)?, int(row, 1)?);
-            let id = TaskId::new(text(row, 2)?).map_err(damaged)?;
+            let Some(id) = sound_id(row, 2) else { continue };
             let (tool, version) = (row.text(3).ok().flatten(), row.text(4).ok().flatten());
             let Ok(host) = row.text(5) else {
                 pass_over(&id, damaged("the host that it is bound to"))?;
@@ -376,6 +376,15 @@ impl Look<Moment> for Due {
     async fn look(&self, Moment { session, site }: &Moment) -> Result<Vec<TaskId>, Fault> {
         let values = [Value::int(site.node.clock.now().unix_ms()), Value::int(signed(self.0 as u64))];
         let rows = session.query("looking for expired tasks", sql::DUE, &values).await?;
-        rows.iter().map(|row| TaskId::new(text(row, 0)?).map_err(damaged)).collect()
+        Ok(rows.iter().filter_map(|row| sound_id(row, 0)).collect())
     }
+}
+
+/// The id in this column of a row; `None` where it is damaged, which must not stop the work on all others.
+fn sound_id(row: &Row, column: usize) -> Option<TaskId> {
+    let id = row.text(column).ok().flatten().and_then(|id| TaskId::new(id).ok());
+    if id.is_none() {
+        tracing::error!("a task whose id is damaged is passed over");
+    }
+    id
 }

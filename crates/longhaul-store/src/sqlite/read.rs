@@ -273,8 +273,12 @@ fn collect(
     while found.len() < limit
         && let Some(row) = rows.next().map_err(failed)?
     {
-        let id = TaskId::new(row.get::<_, String>(0).map_err(failed)?).map_err(corrupt)?;
         let ord = row.get(4).map_err(failed)?;
+        let id = row.get_ref(0).map_err(failed)?;
+        let Some(id) = id.as_str().ok().and_then(|id| TaskId::new(id).ok()) else {
+            tracing::error!(ord, "a task whose id is damaged is passed over");
+            continue;
+        };
         let Some(runs) = runs else {
             found.push(Candidate { ord, id });
             continue;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use longhaul_store::{
     Batch, Durability, Fingerprint, Json, Outcome, Postgres, PostgresOptions, Retention, Scope, SeenStep,
-    Settings, Step, StepState, StoreError, TaskId, TaskStore,
+    Settings, Start, Step, StepState, StoreError, TaskId, TaskStore,
 };
 
 use crate::{
@@ -104,6 +104,25 @@ async fn a_damaged_row_keeps_no_other_from_being_forgotten() {
         assert!(try_query(&url, &format!("DO $$ BEGIN ASSERT {kept}; END $$")), "{column} is left as it is");
     }
     assert_eq!(store.sweep(100).await.unwrap().erased, 0);
+}
+
+#[tokio::test]
+async fn a_task_whose_id_is_damaged_keeps_no_other_from_its_worker_or_its_end() {
+    let url = shared().database();
+    let store = Postgres::open(&url).await.unwrap();
+    for name in ["nameless", "sound", "brief", "brief-too"] {
+        let mut new = task(name);
+        new.start = Start::Queued { not_before: store.now() };
+        if name.starts_with("brief") {
+            new.retention = Retention::FromCreation(Duration::ZERO);
+        }
+        store.create(new).await.unwrap();
+    }
+    query(&url, "UPDATE longhaul.tasks SET id = '../' || id WHERE id IN ('nameless', 'brief')");
+    let expired = store.sweep(100).await.unwrap().expired;
+    assert_eq!(expired.iter().map(TaskId::as_str).collect::<Vec<_>>(), ["brief-too"]);
+    let claimed = store.claim(100, None).await.unwrap();
+    assert_eq!(claimed.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(), ["sound"]);
 }
 
 #[tokio::test]

@@ -318,6 +318,8 @@ async fn s27_a_damaged_row_is_an_error_and_its_neighbours_are_not() {
         );
         assert!(get(&store, "sound").await.is_some());
     }
+    create(&store, "nameless").await;
+    conn.execute("UPDATE tasks SET id = '../' || id WHERE id = 'nameless'", []).unwrap();
     create(&store, "sound-too").await;
     let listed = store.list(Scope::Operator, &Filter::all(), None, 1000).await.unwrap().tasks;
     assert_eq!(listed.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["sound-too", "sound"]);
