@@ -175,17 +175,15 @@ impl SpawnCall {
                 Ok(state) => return of_state(state),
                 Err(StepError::Refused(error)) => SpawnError::of(&error),
                 Err(StepError::NotDurable(refusal)) => {
-                    return Ok(Err(SpawnError::NoTask { why: refusal.message.to_string() }));
+                    SpawnError::NoTask { why: refusal.message.to_string() }
                 }
                 Err(error) => return Err(error),
             },
         };
+        // Also where the call is no task yet: a later try may make it one, whose work is entered again.
         let state = StepState::Learnt { value: Refused::json(&refused), is_error: true };
-        match keeper.record(Recorded::new(Arc::clone(&self.key), of, state)).await {
-            // Where there is no room for a task there may be none for the word of it.
-            Ok(()) | Err(StepError::Refused(_)) => Ok(Err(refused)),
-            Err(error) => Err(error),
-        }
+        keeper.record(Recorded::new(Arc::clone(&self.key), of, state)).await?;
+        Ok(Err(refused))
     }
 
     /// The call, as the engine makes a task of it.

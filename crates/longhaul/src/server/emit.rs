@@ -42,7 +42,8 @@ impl Cx {
     ///
     /// When the part is no JSON, or larger than a part may be; when its task has given as much as one may
     /// ([`Limits`](longhaul_tasks::store::Limits)); when its call could not become a task. Nothing of it is kept then, and
-    /// the call may go on.
+    /// the call may go on, whatever comes of it: nobody remembers, so that a handler that is entered again may be able to
+    /// give what it could not before.
     pub async fn emit(&self, part: impl IntoPart) -> Result<(), ToolError> {
         let content = part.into_part()?;
         let mut is_kept = false;

@@ -1,12 +1,15 @@
 //! Tasks that tools make: each once, waited for without a node, and ended with the one that made it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use longhaul::proto::jsonrpc::{Code, ErrorObject};
-use longhaul::server::{ChildError, SpawnError, TaskPolicy, ToolError};
-use longhaul::store::{Filter, Memory, Phase, Record, Scope, Settings, SystemClock, TaskStore as _};
+use longhaul::server::{ChildError, SpawnError, TaskMode, TaskPolicy, ToolError};
+use longhaul::store::{
+    Filter, Memory, Operation, Overlay, Phase, Record, Scope, Settings, StoreError, StoreFuture, SystemClock,
+    TaskStore as _,
+};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 
@@ -443,6 +446,73 @@ fn what_cannot_be_made_is_refused_in_words_that_stay() {
     let two = Process::of(server(), &store);
     assert_eq!(text(&two.settled(&id)), "max_children, no nothing, arguments");
     two.crash();
+}
+
+/// A store whose first row is not written, or is written and nobody is told.
+#[derive(Debug)]
+struct Stumbling {
+    store: Memory,
+    writes: bool,
+    created: AtomicBool,
+}
+
+impl Overlay for Stumbling {
+    type Below = Memory;
+
+    fn below(&self) -> &Memory {
+        &self.store
+    }
+
+    fn around<'a, T: Send + 'a>(&'a self, of: Operation, doing: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        if of != Operation::Create || self.created.swap(true, Ordering::SeqCst) {
+            return doing;
+        }
+        Box::pin(async move {
+            if self.writes {
+                doing.await?;
+            }
+            Err(StoreError::Unreachable {
+                place: "here".to_owned(),
+                source: Arc::new(std::io::Error::other("the way is cut")),
+            })
+        })
+    }
+}
+
+#[test]
+fn what_could_not_be_made_before_there_was_a_task_is_refused_for_ever() {
+    for writes in [false, true] {
+        let (world, store) = (World::default(), Memory::new());
+        let mut later = policy();
+        later.mode = TaskMode::After(Duration::from_millis(300));
+        let server = || {
+            let of_work = world.clone();
+            let family = family(&world, |_, _| async { Ok(String::new()) });
+            let work = move |cx: Cx, _: Nothing| {
+                let world = of_work.clone();
+                async move {
+                    let refused = cx.spawn("shard", shard(1)).await;
+                    let made = cx.spawn("shard", shard(2)).await?;
+                    let said: u64 = made.join_as().await?;
+                    hang_once(&world).await;
+                    Ok::<_, ToolError>(format!(
+                        "{} {said}",
+                        matches!(refused, Err(SpawnError::NoTask { .. }))
+                    ))
+                }
+            };
+            family.tool(Tool::typed("later", "Work", work).task(later.clone()))
+        };
+        let stumbling = Stumbling { store: store.another_node(), writes, created: AtomicBool::new(false) };
+        let one = Process::on(server(), stumbling, |_| {});
+        let id = one.call("later");
+        until_hung(&world);
+        one.crash();
+        let two = Process::of(server(), &store);
+        assert_eq!(text(&two.settled(&id)), "true 20", "writes: {writes}");
+        assert_eq!(tasks(&store).len(), 2, "its own and one that it has made");
+        two.crash();
+    }
 }
 
 #[test]
