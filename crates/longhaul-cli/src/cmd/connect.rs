@@ -80,24 +80,27 @@ fn connect(args: &Args) -> Outcome {
         Failure::usage(format!("{}: {problem}", path.display()))
             .next(format!("`longhaul connect {} --print` prints what to put there", host.name))
     };
+    let before = || if path.exists() { file::text(&path).map(Some) } else { Ok(None) };
     if args.print {
-        print(&clean::text(&change::alone(host, &path, &name, &entry).map_err(wrong)?))?;
+        // Also of a file that cannot be read: what it has is a matter of form.
+        let before = before().ok().flatten().unwrap_or_default();
+        print(&clean::text(&change::alone(host, &path, &before, &name, &entry).map_err(wrong)?))?;
         note(&format!("into {}", path.display()));
         if let Some(link) = link(host, &name, &entry) {
             note(&format!("or open {link}"));
         }
         return Ok(Exit::Done);
     }
-    let before = if path.exists() { Some(file::text(&path).map_err(wrong)?) } else { None };
-    let after = change::with_entry(host, &path, before.as_deref().unwrap_or_default(), &name, &entry)
-        .map_err(wrong)?;
+    let before = before().map_err(wrong)?;
+    let said = before.as_deref().unwrap_or_default();
+    let after = change::with_entry(host, &path, said, &name, &entry).map_err(wrong)?;
     if before.as_deref() == Some(&after) {
         note(&format!("{} has it already: {}", host.title, path.display()));
         return Ok(Exit::Done);
     }
     note(&format!("{}{}", path.display(), if before.is_some() { "" } else { "   (a new file)" }));
-    let alone = change::alone(host, &path, &name, &entry).map_err(wrong)?;
-    show(before.as_deref().unwrap_or_default(), &after, &alone);
+    let alone = change::alone(host, &path, said, &name, &entry).map_err(wrong)?;
+    show(said, &after, &alone);
     if !args.yes && !agrees()? {
         note("nothing is written");
         return Ok(Exit::Done);
@@ -155,7 +158,7 @@ pub(crate) fn snippets(config: &Config, file: &Path, url: &str) -> Vec<Snippet> 
         };
         let (name, entry) = (&config.server.name, entry.ok()?);
         host.check_name(name).ok()?;
-        let text = change::alone(host, &path, name, &entry).ok()?;
+        let text = change::alone(host, &path, "", name, &entry).ok()?;
         let shown = path.strip_prefix(&here.folder).unwrap_or(&path).display().to_string();
         let how = match blank(host, &entry) {
             Some(variable) => format!("Into {shown}, with the token itself in the place of {variable}:"),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstRootNode};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Host, file};
 use crate::replace::{beside, replace};
@@ -143,15 +143,22 @@ fn appended(host: &Host, before: &str, name: &str, entry: &Map<String, Value>) -
     Ok(format!("{before}{gap}{table}"))
 }
 
-/// The entry as it would stand in a file that has nothing else.
+/// The entry as it would stand in a file that has nothing else, of the form of the one that says `before`.
 pub(crate) fn alone(
     host: &Host,
     path: &Path,
+    before: &str,
     name: &str,
     entry: &Map<String, Value>,
 ) -> Result<String, String> {
-    let empty = if path.extension().is_some_and(|extension| extension == "toml") { "" } else { "{}" };
-    with_entry(host, path, empty, name, entry)
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        return with_entry(host, path, "", name, entry);
+    }
+    // What cannot be read has no form.
+    let known = file::value(path, before).unwrap_or_default();
+    let below = known.get(host.member).and_then(Value::as_object).and_then(|known| file::below(host, known));
+    let empty = below.map_or_else(|| json!({}), |below| json!({host.member: {below: {}}}));
+    with_entry(host, path, &empty.to_string(), name, entry)
 }
 
 /// Writes the file: whoever reads it sees all of it or what was there before, of which a copy stays beside it.

@@ -176,6 +176,14 @@ fn each_host_is_told_in_its_own_form() {
         .map(|target| format!("{} {}", target["target"].as_str().unwrap(), target["place"].as_str().unwrap()))
         .collect();
     assert_eq!(places, ["opencode:new https://new.example/mcp", "opencode:old npx …"]);
+    let print = || {
+        let (code, out, err) = at(&["connect", "opencode", "--url", "https://h.example/mcp", "--print"]);
+        assert_eq!(code, 0, "{err}");
+        serde_json::from_str::<Value>(&out).unwrap()
+    };
+    assert!(print()["mcp"]["servers"]["longhaul"].is_object(), "what is printed fits in there");
+    std::fs::write(folder.path().join("opencode.json"), "{ \"mcp\": ").unwrap();
+    assert!(print()["mcp"]["longhaul"].is_object(), "what cannot be read keeps nothing from being printed");
 }
 
 #[test]
