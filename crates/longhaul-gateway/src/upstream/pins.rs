@@ -180,6 +180,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What is in the file; nothing if there is none.
 fn read(file: &Path) -> io::Result<String> {
+    if std::fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        // A pipe would be waited for.
+        return Err(io::Error::other("it is no file"));
+    }
     let mut text = String::new();
     match File::open(file) {
         Ok(file) => file.take(LARGEST + 1).read_to_string(&mut text)?,
@@ -313,6 +317,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert!(compare(folder.path(), "files", &[tool("read", "Reads")]).is_err());
         assert!(compare(&folder.path().join("none/pins"), "files", &[tool("read", "Reads")]).is_err());
+        #[cfg(unix)]
+        {
+            let pipe = folder.path().join("pipe");
+            assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+            let refused = compare(&pipe, "files", &[tool("read", "Reads")]).unwrap_err();
+            assert_eq!(refused.to_string(), "it is no file", "and nobody waits for who writes there");
+        }
     }
 
     #[test]
