@@ -26,6 +26,7 @@ mod signature;
 #[cfg(feature = "otel")]
 mod spans;
 mod state;
+mod stopping;
 mod store;
 mod systemd;
 mod target;

@@ -13,7 +13,7 @@ use longhaul::proto::http::AllowList;
 use longhaul::server::{Dispatcher, local_user};
 use longhaul::service::{Level, Metrics};
 use longhaul::store::{Filter, Page, Registry, Scope, TaskStore};
-use longhaul::tasks::runner::{Engine, Pace};
+use longhaul::tasks::runner::Pace;
 use longhaul::transport::http::server as http;
 use longhaul::transport::stdio;
 use longhaul::{Server, Tool, driver};
@@ -23,13 +23,12 @@ use longhaul_gateway::config::{self, Colour, Config, Listen, Machine, Role, Stor
 use longhaul_gateway::fleet::Fleet;
 use longhaul_gateway::http_job;
 use longhaul_gateway::tool::{Copies, FoundRuns, Outputs, Streams, janitor, job_tool, store_name, tools};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::listener::{Listener, allow_list};
 use crate::reload::{Reload, Served};
-use crate::term::note;
+use crate::stopping::{Signals, Stopping, signals};
 use crate::traced::Traced;
 use crate::watch::Watch;
 use crate::{banner, metrics, pages, store, upstreams};
@@ -276,7 +275,7 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
         pages: dashboard.clone(),
     };
     tokio::spawn(Reload::new(args.file.clone(), config.clone(), served).keep(watch, hangups));
-    match listener {
+    let stopping = match listener {
         Some(listener) => {
             let called = http_job::Called::new(jobs, dispatcher.engine().clone());
             let mut options = options(config, allow).callbacks(called);
@@ -288,14 +287,14 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
                 options = options.pages(dashboard);
             }
             options.endpoint = config.server.role != Role::Worker;
-            let (engine, drain) = (dispatcher.engine().clone(), options.drain);
-            serve_http(options, dispatcher, listener, signals).await?;
-            if config.server.role == Role::Worker {
-                engine.finish(drain).await;
-            }
+            let stopping = Stopping::new(dispatcher.engine(), options.drain);
+            let asked = stopping.asked(signals);
+            listener.serve(dispatcher, options, asked).await.context("the listener failed")?;
+            stopping
         }
         None => serve_stdio(dispatcher, signals).await?,
-    }
+    };
+    stopping.finish().await;
     upstreams.close().await;
     if let Some(audit) = audit {
         audit.flush();
@@ -422,16 +421,6 @@ fn options(config: &Config, allow: AllowList) -> http::Options {
     options
 }
 
-async fn serve_http(
-    options: http::Options,
-    dispatcher: Dispatcher,
-    listener: Listener,
-    signals: Option<Signals>,
-) -> anyhow::Result<()> {
-    let stopped = stopped(signals, dispatcher.engine().clone(), options.drain);
-    listener.serve(dispatcher, options, stopped).await.context("the listener failed")
-}
-
 /// How many files this process may have open. Only half are for connections: whoever holds those must not
 /// keep commands from being started, or their ends from being recorded.
 fn files() -> usize {
@@ -439,46 +428,11 @@ fn files() -> usize {
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
-async fn serve_stdio(dispatcher: Dispatcher, signals: Option<Signals>) -> anyhow::Result<()> {
+async fn serve_stdio(dispatcher: Dispatcher, signals: Option<Signals>) -> anyhow::Result<Stopping> {
     let (reader, writer) = stdio::stdio();
     let options = driver::Options::default();
-    let stopped = stopped(signals, dispatcher.engine().clone(), options.drain);
-    Ok(driver::serve_only_client(dispatcher, local_user(), reader, writer, options, stopped).await?)
-}
-
-/// What asks a process to stop: SIGTERM and SIGINT.
-type Signals = (Signal, Signal);
-
-/// Those that come from here on, which is from before it says that it is ready; without handlers they end the process as they
-/// always did.
-fn signals() -> Option<Signals> {
-    Some((signal(SignalKind::terminate()).ok()?, signal(SignalKind::interrupt()).ok()?))
-}
-
-/// Completes when the process is asked to stop, and says what it waits for. Asked again, it is gone at once: what is
-/// durable lives on as it does whatever ends a server.
-async fn stopped(signals: Option<Signals>, engine: Engine, drain: Duration) {
-    let Some(mut signals) = signals else { return std::future::pending().await };
-    either(&mut signals).await;
-    tokio::spawn(async move { exit::at_once(either(&mut signals).await) });
-    let waiting = match engine.waiting() {
-        0 => return,
-        1 => "1 call".to_owned(),
-        several => format!("{several} calls"),
-    };
-    let most = config::format_duration(drain);
-    note(&format!("stopping: waiting for {waiting}, at most {most}; again to stop at once"));
-}
-
-/// The first of them that comes.
-async fn either((terminate, interrupt): &mut Signals) -> SignalKind {
-    let (kind, came) = tokio::select! {
-        came = terminate.recv() => (SignalKind::terminate(), came),
-        came = interrupt.recv() => (SignalKind::interrupt(), came),
-    };
-    // No more will come while the runtime ends.
-    if came.is_none() {
-        std::future::pending::<()>().await;
-    }
-    kind
+    let stopping = Stopping::new(dispatcher.engine(), options.drain);
+    let asked = stopping.asked(signals);
+    driver::serve_only_client(dispatcher, local_user(), reader, writer, options, asked).await?;
+    Ok(stopping)
 }

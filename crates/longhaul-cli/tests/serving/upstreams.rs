@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use longhaul::client::auth::{FileTokens, TokenStore as _};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{LONGHAUL, Server, TOKEN, TOOLS, left_running, longhaul, run};
 
@@ -333,6 +334,24 @@ fn s38_a_call_whose_answer_died_with_us_is_lost_or_made_again_as_its_operator_sa
         }
         assert_eq!(fs::read_to_string(behind_at.join("runs")).unwrap(), "run\n".repeat(runs));
     }
+}
+
+#[test]
+fn a_call_of_another_server_may_end_when_ours_is_stopped() {
+    let folder = folder("", &format!("{WORK}task = \"never\"\n"));
+    let (at, behind_at) = (folder.path(), folder.path().join("behind"));
+    fs::write(at.join("longhaul.toml"), over_pipes("task = \"after 50ms\"")).unwrap();
+    let mut server = start(at);
+    let id = begun(at, server.url());
+    lines(&behind_at.join("runs"), 1);
+    kill_process(Pid::from_child(&server.child), Signal::TERM).unwrap();
+    server.says("stopping: waiting for 1 call");
+    fs::write(behind_at.join("go"), "").unwrap();
+    assert!(server.child.wait().unwrap().success());
+    let server = start(at);
+    let (code, said, err) = run(at, &["tasks", "wait", &id, "--url", server.url()]);
+    assert_eq!((code, run(at, &["tasks", "result", &id]).1.as_str()), (0, "ended\n"), "{said}{err}");
+    assert_eq!(fs::read_to_string(behind_at.join("runs")).unwrap(), "run\n");
 }
 
 #[test]

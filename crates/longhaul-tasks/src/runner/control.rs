@@ -17,6 +17,8 @@ pub(super) enum Control {
     Abandoned,
     /// The process is about to go.
     Drain,
+    /// It goes now, and takes the work with it.
+    CutOff,
     /// The row may no longer be this node's.
     LookAgain,
     /// The work is about to have an effect: there must be a row first.
@@ -29,12 +31,13 @@ pub(super) enum Control {
 
 impl Control {
     /// The most urgent first.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Cancel,
         Self::Unwanted,
         Self::Leave,
         Self::Abandoned,
         Self::Drain,
+        Self::CutOff,
         Self::LookAgain,
         Self::WantsRow,
         Self::Asks,
@@ -52,6 +55,7 @@ impl Control {
             Self::WantsRow => 64,
             Self::Asks => 128,
             Self::Lease => 256,
+            Self::CutOff => 512,
         }
     }
 }

@@ -145,7 +145,11 @@ impl Again {
                     }
                     Control::Leave | Control::Abandoned => return,
                     Control::Drain => patient = false,
-                    Control::LookAgain | Control::WantsRow | Control::Asks | Control::Lease => {}
+                    Control::CutOff
+                    | Control::LookAgain
+                    | Control::WantsRow
+                    | Control::Asks
+                    | Control::Lease => {}
                 },
                 () = watch.changed() => {}
                 () = self.inner.draining(), if patient => patient = false,

@@ -612,18 +612,30 @@ impl Engine {
     }
 
     /// Waits until no work is left in this process, or for `limit`: what can be entered again elsewhere is given back once no
-    /// step of it is under way, and all else may end. Jobs outside live on. To be called once it [drains](Self::drain).
+    /// step of it is under way, and all else may end. Jobs outside live on. What is left then and never runs twice is recorded as
+    /// lost. To be called once it [drains](Self::drain).
     pub async fn finish(&self, limit: Duration) {
-        let environment = &self.0.environment;
-        let finished = async {
-            while self.0.runs.work_here() > 0 {
+        let (runs, environment) = (&self.0.runs, &self.0.environment);
+        let none_of = async |left: fn(&Runs) -> usize| {
+            while left(runs) > 0 {
                 environment.sleep(LOOK_AT_WORK).await;
             }
         };
         tokio::select! {
-            () = finished => {}
+            () = none_of(Runs::work_here) => return,
             () = environment.sleep(limit) => tracing::warn!("some work was not done in time"),
         }
+        runs.tell_all(Control::CutOff);
+        tokio::select! {
+            () = none_of(Runs::only_here) => {}
+            // Whoever finds it says so.
+            () = environment.sleep(LAST_WORDS) => {}
+        }
+    }
+
+    /// How many calls have work that ends with this process.
+    pub fn at_work(&self) -> usize {
+        self.0.runs.work_here()
     }
 
     /// How many callers of this node wait for what they have called.
@@ -649,3 +661,6 @@ impl Engine {
 
 /// How often it is looked whether work is done, once the process is about to go.
 const LOOK_AT_WORK: Duration = Duration::from_millis(20);
+
+/// How long it may take to record what is lost with the process.
+const LAST_WORDS: Duration = Duration::from_secs(2);

@@ -363,6 +363,7 @@ impl Run {
                     self.leave_soon();
                     Some(Event::Draining)
                 }
+                Control::CutOff => self.cut_off(),
                 Control::LookAgain => self.look_again(),
                 Control::WantsRow => Some(Event::WantsRow),
                 Control::Asks => Some(Event::Asks),

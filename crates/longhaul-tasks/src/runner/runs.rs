@@ -112,6 +112,12 @@ impl Runs {
         self.lock().values().filter(|entry| !entry.outside).count()
     }
 
+    /// How many of those are tasks that nobody else goes on with.
+    pub(super) fn only_here(&self) -> usize {
+        let is_only_here = |entry: &&Entry| !entry.outside && !entry.re_entrant && entry.epoch.is_some();
+        self.lock().values().filter(is_only_here).count()
+    }
+
     /// A caller waits, for as long as this is kept.
     pub(super) fn waits(&self) -> Waits {
         Waiting::begin(&self.waiting)

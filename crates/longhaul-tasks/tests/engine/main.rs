@@ -27,11 +27,11 @@ mod versions;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_store::{Limits, Memory, Outcome, Owner, Scope, Settings};
+use longhaul_store::{Limits, Memory, Outcome, Owner, Rerun, Scope, Settings};
 use longhaul_tasks::environment::Tokio;
 use longhaul_tasks::job::ExternalJob;
 use longhaul_tasks::machine::Caller;
-use longhaul_tasks::runner::{Answer, Call, Engine, InLine, Pace, Worker};
+use longhaul_tasks::runner::{Answer, Call, Engine, InLine, Keeper, Pace, Work, Worker};
 
 use rig::{Outside, ann, call, engine, future, job, json, open, success, task};
 
@@ -201,6 +201,36 @@ async fn draining_leaves_a_call_that_may_not_be_kept_to_end_in_its_time() {
     assert!(matches!(quick.await, Answer::Outcome(outcome) if outcome == success()));
     assert_eq!(engine.counts().await.unwrap().retained, 0, "there is no task of either");
     drop(slow);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ends_with_its_process_has_its_time_and_is_lost_after_it() {
+    let engine = engine(Memory::new(), &Outside::default());
+    let quick = task(engine.call(call(Caller::TakesTask, future(8))).await);
+    let slow = task(engine.call(call(Caller::TakesTask, future(60))).await);
+    let keeper = Keeper::new();
+    let in_a_step = {
+        let keeper = keeper.clone();
+        async move {
+            let _under_way = keeper.body();
+            std::future::pending().await
+        }
+    };
+    let mut resumed = call(Caller::TakesTask, Work::Future(Box::pin(in_a_step)));
+    (resumed.rerun, resumed.keeper) = (Rerun::Resumable, keeper);
+    let resumed = task(engine.call(resumed).await);
+    engine.drain(Duration::from_secs(10)).await;
+    let began = tokio::time::Instant::now();
+    engine.finish(Duration::from_secs(10)).await;
+    assert!(began.elapsed() < Duration::from_secs(11), "{:?}", began.elapsed());
+    let found = async |id| engine.find(Scope::Operator, id).await.unwrap().unwrap();
+    assert_eq!(found(&quick).await.outcome(), Some(&success()));
+    let lost = found(&slow).await;
+    assert!(
+        matches!(lost.outcome(), Some(Outcome::Lost { reason }) if reason.contains("was stopped")),
+        "{lost:?}"
+    );
+    assert!(!found(&resumed).await.is_terminal(), "another node goes on with it");
 }
 
 /// A job that ends while its row is being written leaves what it wrote to the task.

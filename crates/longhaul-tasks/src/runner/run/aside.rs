@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_store::{Park, Record, Rerun};
+use longhaul_store::{Outcome, Park, Record, Rerun};
 
 use super::{Done, Run};
 use crate::job::JobRun;
+use crate::machine::Event;
 use crate::runner::begin;
 use crate::runner::join::Lead;
 use crate::runner::keeper::Keeper;
@@ -89,6 +90,21 @@ impl Run {
         if let Some(keeper) = self.returnable() {
             self.leaving = Some(Box::pin(async move { keeper.quiet().await }));
         }
+    }
+
+    /// The process goes now, and work that ends with it is dropped, so that it takes nothing that ends before it for a failure. What
+    /// nobody may go on with is lost, which its task need not wait to say until somebody finds it.
+    pub(super) fn cut_off(&mut self) -> Option<Event> {
+        let is_here = self.work.is_some() && self.job.is_none() && self.record.is_some();
+        if !is_here {
+            return None;
+        }
+        self.work = None;
+        let is_lost = self.returnable().is_none();
+        is_lost.then(|| {
+            let why = "its server was stopped before it had ended, and it is never run twice";
+            Event::Ended(Outcome::lost(why))
+        })
     }
 
     pub(super) fn give_back(&mut self) {
