@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use longhaul_proto::model::TaskStatus;
 use longhaul_store::wrap::{Fault, Faults, Moment, Operation, Wrapped};
 use longhaul_store::{
-    Batch, CallKey, Digest, Epoch, Memory, Once, Outcome, Rerun, Scope, Settings, StepClock, StoreError,
-    TaskId, TaskStore, Time,
+    Batch, CallKey, Dialect, Digest, Epoch, Filter, Fingerprint, Memory, Once, Outcome, Overlay, Park,
+    Question, Rerun, Scope, Settings, Step, StepClock, StepState, StoreError, StoreFuture, TaskId, TaskStore,
+    Time,
 };
 use longhaul_tasks::environment::Tokio;
 use longhaul_tasks::machine::{Caller, Plan};
+use longhaul_tasks::project::{self, View};
 use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Ticket, Work, Worker};
 
 use crate::rig::{ann, json, success};
@@ -136,4 +139,68 @@ async fn a_row_that_its_node_has_claimed_back_itself_is_its_call_s() {
     assert_eq!(unheard.ends().await, success());
     let record = memory.get(Scope::Operator, &id).await.unwrap().unwrap();
     assert_eq!((record.outcome(), record.epoch), (Some(&success()), back.epoch));
+}
+
+/// A store that writes a row and is asked to again, as where the answer of the first time is lost on its way: meanwhile somebody asks
+/// something in the task, or ends it.
+#[derive(Debug)]
+struct Twice {
+    store: Memory,
+    ends: bool,
+}
+
+impl Twice {
+    async fn change(&self) -> Result<TaskId, StoreError> {
+        let task = self.store.list(Scope::Operator, &Filter::open(), None, 1).await?.tasks.remove(0);
+        if self.ends {
+            self.store.finish(&task.id, task.epoch, anothers(), Batch::new()).await?;
+        } else {
+            let question = Question::new("q", json(r#"{"method":"elicitation/create"}"#));
+            let asked = Step::new("ask", Fingerprint::new([1; Fingerprint::LEN]), StepState::Asked(question));
+            let park = Park::new(vec!["q".into()], None);
+            self.store.write(&task.id, task.epoch, Batch::new().with_step(asked).with_park(park)).await?;
+        }
+        Ok(task.id)
+    }
+}
+
+impl Overlay for Twice {
+    type Below = Memory;
+
+    fn below(&self) -> &Memory {
+        &self.store
+    }
+
+    fn around<'a, T: Send + 'a>(&'a self, of: Operation, doing: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        if of != Operation::Create {
+            return doing;
+        }
+        Box::pin(async move {
+            doing.await?;
+            Err(StoreError::AlreadyExists { id: self.change().await? })
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r2_19_a_task_begins_with_working_whatever_comes_of_it_before_its_caller_is_told() {
+    for ends in [false, true] {
+        let memory = Memory::new();
+        let node = Twice { store: memory.another_node(), ends };
+        let engine =
+            Engine::new(Arc::new(node), Arc::new(Tokio::new()), Pace::default(), [Worker::new("work")]);
+        let mut call = Call::new(ann(), "work", json("{}"), Work::Future(Box::pin(std::future::pending())));
+        (call.plan, call.dialect) = (Plan::new(Caller::AsksForTask, true), Dialect::D2);
+        call.keeper = engine.keeper("work".into(), false);
+        let Answer::Task(made) = engine.call(call).await else { panic!("it asked for a task") };
+        let told = project::task(&made, View::D2);
+        assert_eq!(
+            (told.status, told.created_at),
+            (TaskStatus::Working, told.last_updated_at),
+            "ends: {ends}"
+        );
+        let now = memory.get(Scope::Operator, &made.id).await.unwrap().unwrap();
+        let is = project::task(&now, View::D2).status;
+        assert_eq!(is, if ends { TaskStatus::Completed } else { TaskStatus::InputRequired });
+    }
 }
