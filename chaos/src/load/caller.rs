@@ -23,6 +23,9 @@ const LONGEST_WAIT: u64 = 2 * HOT_WAIT.as_millis() as u64;
 /// Why a call under its key is refused whose task is forgotten.
 const SPENT: &str = "idempotency_key_spent";
 
+/// Why a call is refused that was not begun for want of room.
+const OVERLOADED: &str = "\"overloaded\"";
+
 /// How long each waits between two requests.
 const PAUSE: Duration = Duration::from_millis(6);
 
@@ -147,7 +150,10 @@ impl<'w> Caller<'w> {
                     self.complain(order, format!("it is no task: {}", raw.get()));
                     return None;
                 }
-                Reply::Error(error) if error.get().contains("retryAfterMs") => {}
+                // Whatever else is for now may have come after it was made.
+                Reply::Error(error) if error.get().contains("retryAfterMs") => {
+                    is_first &= error.get().contains(OVERLOADED);
+                }
                 // It was made, and nobody could be told of it for as long as it was kept.
                 Reply::Error(error) if order.kept().is_some() && error.get().contains(SPENT) => return None,
                 Reply::Error(error) => {
