@@ -5,9 +5,11 @@
 mod family;
 mod output;
 
+use std::sync::Arc;
+
 use longhaul_proto::jsonrpc::{Code, ErrorObject};
 use longhaul_proto::model::{CallToolResult, Task, TaskStatus};
-use longhaul_store::{Json, Outcome, Phase, Question, Record, Retention, Time};
+use longhaul_store::{Dialect, Json, Outcome, Phase, Question, Record, Retention, Time};
 
 use crate::key;
 
@@ -64,6 +66,22 @@ pub fn task(record: &Record, view: View) -> Task {
         None => {}
     }
     task
+}
+
+/// The task as whoever called for it is told that it was made, whatever has come of it since an earlier try had written its row: one
+/// of 2025-11-25 begins with `working` (Tasks, Task Status Lifecycle), the other dialects show it as it is.
+pub(crate) fn as_begun(record: Arc<Record>) -> Arc<Record> {
+    if record.dialect != Dialect::D2 || status(&record, View::D2) == TaskStatus::Working {
+        return record;
+    }
+    let mut begun = Record::clone(&record);
+    begun.phase = Phase::Queued { not_before: begun.created_at };
+    (begun.status_changed_at, begun.updated_at) = (begun.created_at, begun.created_at);
+    (begun.status_message, begun.progress) = (None, None);
+    begun.questions.clear();
+    // It has changed since: who goes by this looks again.
+    begun.seq = 0;
+    Arc::new(begun)
 }
 
 /// By which id a dialect knows the task.

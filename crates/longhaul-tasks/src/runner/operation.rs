@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use longhaul_proto::model::TaskStatus;
 use longhaul_store::{
-    Batch, Cancellation, Created, Dialect, Epoch, Finished, Json, NewTask, Outcome, Phase, Record, Scope,
-    Step, StoreError, TaskId,
+    Batch, Cancellation, Created, Epoch, Finished, Json, NewTask, Outcome, Record, Scope, Step, StoreError,
+    TaskId,
 };
 
 use super::Inner;
@@ -15,7 +14,6 @@ use super::recovery::wake_parent;
 use crate::environment::BoxFuture;
 use crate::job::{ExternalJob, JobRun, NotStarted};
 use crate::machine::{Event, Refusal};
-use crate::project::{self, View};
 use crate::report::Reporter;
 
 /// What one operation reports.
@@ -136,22 +134,6 @@ async fn written_before(inner: &Inner, record: Arc<Record>, steps: Vec<Step>) ->
     } else {
         Ok(Done::Again(record))
     }
-}
-
-/// The task as its caller is told that it was made: in 2025-11-25 each begins with `working` (Task Status Lifecycle), whatever has
-/// come of it since an earlier try had written its row.
-pub(super) fn as_begun(record: Arc<Record>) -> Arc<Record> {
-    if record.dialect != Dialect::D2 || project::status(&record, View::D2) == TaskStatus::Working {
-        return record;
-    }
-    let mut begun = Record::clone(&record);
-    begun.phase = Phase::Queued { not_before: begun.created_at };
-    (begun.status_changed_at, begun.updated_at) = (begun.created_at, begun.created_at);
-    (begun.status_message, begun.progress) = (None, None);
-    begun.questions.clear();
-    // It has changed since, of which its caller is told apart.
-    begun.seq = 0;
-    Arc::new(begun)
 }
 
 /// Writes what the work has learnt since an earlier try wrote the row, in the place of what it has replaced since.

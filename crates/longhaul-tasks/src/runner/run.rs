@@ -21,7 +21,7 @@ use super::ending;
 use super::follow::{Again, Whose, cancel_for_all};
 use super::join::{Lead, Stage};
 use super::keeper::Keeper;
-use super::operation::{Done, Operation, as_begun, cancel, commit, finish, look, read, start, stop, tell};
+use super::operation::{Done, Operation, cancel, commit, finish, look, read, start, stop, tell};
 use super::orphan;
 use super::pause::Pauses;
 use super::runs::Listed;
@@ -31,6 +31,7 @@ use crate::environment::BoxFuture;
 use crate::job::{Attached, ExternalJob, JobRun};
 use crate::machine::{Effect, Event, Machine, Reply};
 use crate::note::Note;
+use crate::project;
 use crate::report::{Reporter, Reports};
 
 /// Work under way.
@@ -325,7 +326,7 @@ impl Run {
         if let Some(lead) = &self.lead {
             lead.durable(&found.id);
         }
-        let found = if found.id == self.listed.id { as_begun(found) } else { found };
+        let found = if found.id == self.listed.id { project::as_begun(found) } else { found };
         // What was not begun, or has had no effect, is not needed.
         drop(self);
         again.follow(found).await;
@@ -499,7 +500,7 @@ impl Run {
                 Some(Event::Started)
             }
             Done::Committed(record) => {
-                (self.created, self.new_task) = (Some(as_begun(Arc::clone(&record))), None);
+                (self.created, self.new_task) = (Some(project::as_begun(Arc::clone(&record))), None);
                 if let Some(observer) = self.observer.as_deref().filter(|_| self.caller.is_some()) {
                     observer.observe(Observed::Kept { record: &record, is_own: true }).await;
                 }
