@@ -30,6 +30,8 @@ pub(crate) struct State {
     pub(crate) requests: usize,
     /// It answers with a page instead of a status.
     pub(crate) garbles: bool,
+    /// It answers with a page instead of a result.
+    pub(crate) garbles_results: bool,
     /// Where it sends whoever asks for a status.
     pub(crate) redirects: Option<SocketAddr>,
     /// It answers nothing but 503.
@@ -102,7 +104,8 @@ impl Api {
         let (mut status, answer) = self.handle(&request);
         let (garbles, elsewhere) = {
             let state = self.state();
-            (state.garbles && request.method == "GET", state.redirects.filter(|_| request.method == "GET"))
+            let garbles = state.garbles || state.garbles_results && request.path.ends_with("/result");
+            (garbles && request.method == "GET", state.redirects.filter(|_| request.method == "GET"))
         };
         if let Some(elsewhere) = elsewhere {
             let path = &request.path;

@@ -61,6 +61,7 @@ fn every_mistake_is_shown_to_the_byte() {
 /// is left to the program.
 const SEEN_BY_EDITORS: &[&str] = &[
     "answers_by_the_model",
+    "arguments_apart",
     "auth_proxy",
     "auth_token_in_the_file",
     "bad_duration",
@@ -84,6 +85,7 @@ const SEEN_BY_EDITORS: &[&str] = &[
     "rerun_not_for_commands",
     "server_and_its_secrets",
     "server_of_both_kinds",
+    "server_of_no_revision",
     "tool_not_a_table",
     "tools_not_a_table",
     "unknown_annotation",
@@ -94,6 +96,7 @@ const SEEN_BY_EDITORS: &[&str] = &[
     "unknown_type",
     "unknown_word",
     "word_that_is_no_text",
+    "wrong_in_two_ways",
     "wrong_type",
 ];
 

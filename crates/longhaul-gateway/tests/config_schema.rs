@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use longhaul::{
+    proto::dialect::Revision,
     server::TaskMode,
     store::{OnOrphan, OrphanRule, Rerun},
 };
@@ -281,6 +282,20 @@ fn everything_that_is_said_is_taken() {
     assert_eq!(tool.progress.as_ref().unwrap().pattern.as_str(), r"(\d+)/(\d+)");
     let policies: Vec<_> = config.tools[1..].iter().map(|tool| tool.task).collect();
     assert_eq!(policies, [TaskMode::After(Duration::ZERO), TaskMode::Required, TaskMode::Never]);
+}
+
+#[test]
+fn a_server_is_held_to_a_revision_that_is_spoken() {
+    let server = |revision: &str| {
+        let text = format!("[servers.s]\ncommand = [\"x\"]\n{revision}");
+        check("longhaul.toml", &text).map(|checked| checked.config.servers[0].revision)
+    };
+    assert_eq!(server("").unwrap(), None);
+    for revision in Revision::ALL {
+        assert_eq!(server(&format!("revision = \"{revision}\"")).unwrap(), Some(revision));
+    }
+    let mistake = server("revision = \"2025-11-24\"").unwrap_err().to_string();
+    assert!(Revision::ALL.iter().all(|revision| mistake.contains(revision.as_str())), "{mistake}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use longhaul_gateway::config::{self, Colour};
 
+use super::serve;
 use crate::exit::Exit;
 use crate::term::clean;
 
@@ -15,6 +16,9 @@ pub(crate) struct Args {
     /// The configuration.
     #[arg(default_value = "longhaul.toml")]
     file: PathBuf,
+    /// It is served with this flag: whoever reaches its address may call every tool.
+    #[arg(long)]
+    allow_anonymous: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Exit {
@@ -22,6 +26,10 @@ pub(crate) fn run(args: &Args) -> Exit {
     match config::load(&args.file) {
         Ok(checked) => {
             let _ = write!(out, "{}", checked.warnings.render(Colour::Always));
+            if let Some(refusal) = serve::refused(&checked.config, false, args.allow_anonymous) {
+                drop(out);
+                return refusal.report(false);
+            }
             let count = checked.config.names().count();
             let tools = if count == 1 { "tool" } else { "tools" };
             let servers = match checked.config.servers.len() {

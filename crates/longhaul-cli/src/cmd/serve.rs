@@ -23,12 +23,15 @@ use longhaul_gateway::config::{self, Colour, Config, Listen, Machine, Role, Stor
 use longhaul_gateway::fleet::Fleet;
 use longhaul_gateway::http_job;
 use longhaul_gateway::tool::{Copies, FoundRuns, Outputs, Streams, janitor, job_tool, store_name, tools};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::listener::{Listener, allow_list};
 use crate::reload::{Reload, Served};
 use crate::stopping::{Signals, Stopping, signals};
+use crate::term::{clean, note};
 use crate::traced::Traced;
 use crate::watch::Watch;
 use crate::{banner, metrics, pages, store, upstreams};
@@ -93,13 +96,8 @@ pub(crate) fn run(args: Args) -> Exit {
         }
     };
     let config = with_flags(config, &args);
-    if let Some(refusal) = has_no_part(&config, &args) {
-        eprintln!("error: {refusal}");
-        return Exit::Usage;
-    }
-    if let Some(refusal) = exposes_anonymously(&config, &args) {
-        eprintln!("error: {refusal}");
-        return Exit::Usage;
+    if let Some(refusal) = refused(&config, args.stdio, args.allow_anonymous) {
+        return refusal.report(false);
     }
     log();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -146,48 +144,63 @@ fn role(text: &str) -> Result<Role, String> {
     found.map(|(_, role)| role).ok_or_else(|| "it is `all`, `front` or `worker`".to_owned())
 }
 
+/// Why a configuration without mistakes is not served, if it is not: over HTTP or, with `stdio`, to one client, and with
+/// `allow_anonymous` to whoever reaches it.
+pub(crate) fn refused(config: &Config, stdio: bool, allow_anonymous: bool) -> Option<Failure> {
+    has_no_part(config, stdio).or_else(|| exposes_anonymously(config, stdio, allow_anonymous))
+}
+
 /// Why a server in this role could do nothing, if it could not.
-fn has_no_part(config: &Config, args: &Args) -> Option<&'static str> {
+fn has_no_part(config: &Config, stdio: bool) -> Option<Failure> {
     match (config.server.role, &config.store.url) {
         (Role::All, _) => None,
         (_, StoreUrl::Memory) => Some(
-            "fronts and workers share a store, and nobody shares one in memory\n\
-             help: name one with --store, such as postgres://HOST/DATABASE",
+            Failure::usage("fronts and workers share a store, and nobody shares one in memory")
+                .next("name one with --store, such as postgres://HOST/DATABASE"),
         ),
-        (Role::Worker, _) if args.stdio => Some(
-            "a worker answers nobody, and --stdio has somebody to answer\n\
-             help: leave out --stdio; where its /healthz is, --http says",
+        (Role::Worker, _) if stdio => Some(
+            Failure::usage("a worker answers nobody, and --stdio has somebody to answer")
+                .next("leave out --stdio; where its /healthz is, --http says"),
         ),
         _ => None,
     }
 }
 
 /// Why these settings would let strangers in, if they would.
-fn exposes_anonymously(config: &Config, args: &Args) -> Option<String> {
+fn exposes_anonymously(config: &Config, stdio: bool, allow_anonymous: bool) -> Option<Failure> {
     let listen = &config.http.listen;
     // Of a worker nothing can be asked.
     if config.server.role == Role::Worker {
         return None;
     }
     if config.auth.is_some() {
-        return args.allow_anonymous.then(|| {
-            "the configuration makes callers sign in, and --allow-anonymous lets everybody in\n\
-             help: leave out the flag, or remove `[auth]`"
-                .to_owned()
+        return allow_anonymous.then(|| {
+            Failure::usage("the configuration makes callers sign in, and --allow-anonymous lets everybody in")
+                .next("leave out the flag, or remove `[auth]`")
         });
     }
-    (!args.stdio && listen.is_reachable() && !args.allow_anonymous).then(|| {
-        format!(
-            "{listen} can be reached from other machines and nobody would have to sign in\n\
-             help: serve on 127.0.0.1, say in `[auth]` who may call, or pass --allow-anonymous if whoever reaches the address may call every tool"
-        )
+    (!stdio && listen.is_reachable() && !allow_anonymous).then(|| {
+        Failure::usage(format!("{listen} can be reached from other machines and nobody would have to sign in"))
+            .next("serve on 127.0.0.1, say in `[auth]` who may call, or pass --allow-anonymous if whoever reaches the address may call every tool")
     })
 }
 
 /// Logs go to standard error, by default only what an operator should act on.
 fn log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("LONGHAUL_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    let said = std::env::var("LONGHAUL_LOG").unwrap_or_default();
+    if let Some(word) = neither_level_nor_ours(&said) {
+        let word = clean::line(word, 80);
+        note(&format!(
+            "warning: `{word}` of LONGHAUL_LOG is no level (error, warn, info, debug, trace or off): what calls itself so is logged"
+        ));
+    }
+    let filter = match said.trim() {
+        "" => EnvFilter::new("warn"),
+        said => EnvFilter::try_new(said).unwrap_or_else(|error| {
+            note(&format!("warning: LONGHAUL_LOG is not understood ({error}): `warn` it is"));
+            EnvFilter::new("warn")
+        }),
+    };
     let is_plain = anstream::AutoStream::choice(&std::io::stderr()) == anstream::ColorChoice::Never;
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -196,6 +209,13 @@ fn log() {
         .with_ansi(std::io::stderr().is_terminal() && !is_plain);
     // Only a second call could fail, and there is none.
     let _ = subscriber.try_init();
+}
+
+/// A word of a filter that is no level and names nothing of this program: a level that is misspelt, most likely.
+fn neither_level_nor_ours(filter: &str) -> Option<&str> {
+    let is_name = |word: &&str| !word.is_empty() && !word.contains(['=', '[', ':']);
+    let is_known = |word: &str| word.parse::<LevelFilter>().is_ok() || word.starts_with("longhaul");
+    filter.split(',').map(str::trim).filter(is_name).find(|word| !is_known(word))
 }
 
 async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {

@@ -119,7 +119,10 @@ fn what_a_command_leaves_behind_is_ended_with_it() {
     let scene =
         Scene::new(&[tool("leaves", script, ""), tool("holds", "sleep 7012 & echo done", "")].concat());
     let task = begin(scene.server.address(), "leaves", json!({}));
-    assert_eq!(text(&ended(scene.server.address(), &task)["result"]), "done\n");
+    let result = ended(scene.server.address(), &task);
+    assert_eq!(text(&result["result"]), "done\n");
+    let said = "(1 process that it left in the background was ended)";
+    assert_eq!(result["result"]["content"][1]["text"], said, "{result}");
     eventually("the end of what was left", || (running(&scene.place, "sleep 7011") == 0).then_some(()));
     // The child that holds the output open does not hold the result.
     let task = begin(scene.server.address(), "holds", json!({}));

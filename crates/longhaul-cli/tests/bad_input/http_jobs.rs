@@ -275,6 +275,23 @@ fn a_job_whose_status_cannot_be_read_is_given_up_and_cancelled() {
     server.kill();
 }
 
+#[test]
+fn a_result_that_is_to_be_json_and_is_none_is_no_success() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    let id = begin_film(&server, &api);
+    api.state().garbles_results = true;
+    end(&api, "succeeded");
+    let task = ended(server.address(), &id);
+    assert_eq!(task["result"]["isError"], true, "{task}");
+    assert_eq!(task["result"]["structuredContent"], Value::Null, "{task}");
+    let said = "render is done, and its result cannot be read: the answer is not JSON";
+    assert!(text(&task["result"]).starts_with(said), "{task}");
+    assert_eq!(api.state().cancels, 0, "it has ended");
+    server.kill();
+}
+
 /// rmcp's CVE-2026-64684 and its kin: what an API says must not choose where our credentials go.
 #[test]
 fn s40_a_redirect_is_not_followed() {
@@ -284,7 +301,8 @@ fn s40_a_redirect_is_not_followed() {
     api.state().redirects = Some(elsewhere.address());
     let id = begin_film(&server, &api);
     let task = ended(server.address(), &id);
-    assert!(text(&task["result"]).contains("302"), "{task}");
+    let there = format!("302 Found: it redirects to http://{}/jobs/job-1", elsewhere.address());
+    assert!(text(&task["result"]).contains(&there), "{task}");
     assert_eq!(elsewhere.state().requests, 0);
     server.kill();
 }

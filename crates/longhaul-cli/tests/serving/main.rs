@@ -117,6 +117,21 @@ impl Drop for Server {
 }
 
 #[test]
+fn a_filter_of_the_log_that_is_none_is_told() {
+    let folder = folder("");
+    for (filter, said) in [
+        ("nonsense", "warning: `nonsense` of LONGHAUL_LOG is no level (error, "),
+        ("longhaul=verbose", "warning: LONGHAUL_LOG is not understood ("),
+        ("info,longhaul=debug", ""),
+    ] {
+        let mut serve = longhaul(folder.path(), &["serve", "--http", "127.0.0.1:0"]);
+        let server = Server::of(serve.env("LONGHAUL_LOG", filter));
+        let warns = server.said.contains("LONGHAUL_LOG");
+        assert!(server.said.contains(said) && warns != said.is_empty(), "{filter}: {}", server.said);
+    }
+}
+
+#[test]
 fn a_server_says_what_it_has_and_what_to_paste() {
     let folder = folder("[server]\nname = \"Ann's builds\"\nversion = \"2.5\"");
     let server = Server::start(folder.path(), &["--http", "127.0.0.1:0"]);

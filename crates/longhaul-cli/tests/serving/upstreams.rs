@@ -157,6 +157,42 @@ fn a_server_that_cannot_be_reached_keeps_no_other_tool_from_being_served() {
     assert_eq!(run(folder.path(), &["call", server.url(), "b-say", "what=x"]).1, "x loudly\n");
 }
 
+#[test]
+fn doctor_tries_each_server_and_says_what_to_do_about_those_that_fail() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let answer = "HTTP/1.1 307 Temporary Redirect\r\nlocation: /mcp/\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            let _ = std::io::Write::write_all(&mut stream, answer.as_bytes());
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            // Who closes over what was not read takes the answer along.
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        }
+    });
+    let others = format!(
+        "[http]\nlisten = \"unix:mcp.sock\"\n[servers.gone]\ncommand = [\"/nowhere/server\", \"a b\"]\n\
+         [servers.moved]\nurl = \"http://{address}/mcp?key=s3cret\"\n[servers.ends]\ncommand = [\"sh\", \"-c\", \"echo no disk >&2; exit 3\"]\n"
+    );
+    let folder = folder(&format!("{others}{}", over_pipes("")), SAY);
+    let (code, said, _) = run(folder.path(), &["doctor"]);
+    assert_eq!(code, 1, "{said}");
+    for line in [
+        "FAIL  servers   gone: its program `/nowhere/server` is not found\n".to_owned(),
+        "`longhaul tools -- /nowhere/server 'a b'` tries it alone\n".to_owned(),
+        format!(
+            "FAIL  servers   moved: http://{address}/mcp answered HTTP 307: it redirects to http://{address}/mcp/, which is not followed"
+        ),
+        format!("`longhaul doctor http://{address}/mcp` looks closer\n"),
+        "FAIL  servers   ends: it ended (".to_owned(),
+        "); its last words: no disk\n".to_owned(),
+        "ok    servers   behind: 1 tool, 20".to_owned(),
+    ] {
+        assert!(said.contains(&line), "{line}: {said}");
+    }
+    assert!(!said.contains("s3cret"), "{said}");
+}
+
 const WORK: &str = r#"
 [tools.work]
 description = "Work until a file is there"

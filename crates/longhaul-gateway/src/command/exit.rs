@@ -32,6 +32,9 @@ pub struct Exit {
     pub stderr: StreamSummary,
     /// How many of its processes could not be ended, even by SIGKILL: they hang in the kernel.
     pub survivors: u32,
+    /// How many processes it had left when it ended by itself, which were ended then. On Linux; elsewhere they are not counted.
+    #[serde(default)]
+    pub left: u32,
     /// Why the command could not be started, with [`Cause::NotStarted`].
     pub failure: Option<StartFailure>,
 }
@@ -262,6 +265,7 @@ mod tests {
             stdout: StreamSummary::default(),
             stderr: StreamSummary::default(),
             survivors: 0,
+            left: 0,
             failure: None,
         }
     }
@@ -317,6 +321,13 @@ mod tests {
         assert!(serde_json::to_vec(&exit).unwrap().len() > 8000 / 2);
         let (_dir, run) = run_dir();
         ExitFile::open(&run).unwrap().publish(&run, &exit).unwrap();
+    }
+
+    #[test]
+    fn an_exit_of_an_earlier_release_is_one_that_left_nothing() {
+        let mut json = serde_json::to_value(exit()).unwrap();
+        json.as_object_mut().unwrap().remove("left").unwrap();
+        assert_eq!(serde_json::from_value::<Exit>(json).unwrap(), exit());
     }
 
     #[test]

@@ -93,6 +93,7 @@ mod tests {
             stdout: StreamSummary::default(),
             stderr: StreamSummary::default(),
             survivors: 0,
+            left: 0,
             failure: None,
         }
     }

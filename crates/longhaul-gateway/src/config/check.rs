@@ -84,7 +84,7 @@ pub fn load(path: &Path) -> Result<Checked, Diagnostics> {
             .help("whoever changes it chooses the commands that run: `chmod o-w` it");
         checked.warnings.push(diagnostic);
     }
-    for warning in checked.config.tools.iter().filter_map(missing) {
+    for warning in missing(&checked.config, &text) {
         checked.warnings.push(warning);
     }
     Ok(checked)

@@ -105,6 +105,11 @@ impl<'s> Reader<'s> {
         self.source
     }
 
+    /// The line, counted from 1, of what must not be shown itself.
+    pub(super) fn line_of(&self, span: &Range<usize>) -> usize {
+        self.source.get(..span.start).unwrap_or_default().matches('\n').count() + 1
+    }
+
     /// How many mistakes have been found: equal before and after a step when it found none.
     pub(super) fn count(&self) -> usize {
         self.found.len()
@@ -116,9 +121,14 @@ impl<'s> Reader<'s> {
 
     /// Reports every key of `section` that is not in `known`.
     pub(super) fn reject_unknown(&mut self, section: &Section<'_>, known: &[&str]) {
+        self.reject_unknown_but(section, known, &[]);
+    }
+
+    /// The same, but for those `others` of which more is to be said.
+    pub(super) fn reject_unknown_but(&mut self, section: &Section<'_>, known: &[&str], others: &[&str]) {
         self.knows(section, known);
         for entry in section.entries() {
-            if known.contains(&entry.key) {
+            if known.contains(&entry.key) || others.contains(&entry.key) {
                 continue;
             }
             let message = format!("unknown key `{}` in {}", entry.key.escape_debug(), section.place);
@@ -295,7 +305,8 @@ impl<'s> Reader<'s> {
             DurationError::NoUnit { number } => {
                 let whole = text.value.trim();
                 let fixed = format!("\"{}s\"", whole);
-                let message = format!("write the unit: `{number}s` is {number} seconds");
+                let seconds = if number == "1" { "second" } else { "seconds" };
+                let message = format!("write the unit: `{number}s` is {number} {seconds}");
                 diagnostic.fix(message, vec![Edit::new(text.span, fixed)])
             }
             _ => diagnostic.help(DURATION_FORM),

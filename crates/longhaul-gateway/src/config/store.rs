@@ -55,22 +55,24 @@ impl Store {
         let base = context.base;
         let mut store = Self::defaults(base);
         if let Some(text) = reader.text(section, "url") {
+            let line = reader.line_of(&text.span);
             match text.value.parse::<StoreUrl>() {
                 Ok(StoreUrl::Postgres(url)) if url.has_password() => {
                     reader.push(
-                        shows_a_password(section)
+                        shows_a_password(section, line)
                             .help("leave it out, and set PGPASSWORD where the server starts"),
                     );
                 }
                 Ok(StoreUrl::Redis(url)) if url.has_password() => {
                     reader.push(
-                        shows_a_password(section)
+                        shows_a_password(section, line)
                             .help("leave it out, and set REDISCLI_AUTH where the server starts"),
                     );
                 }
                 // The line may show a password.
                 Err(error @ StoreUrlError::Unescaped) => {
-                    let message = format!("`url` of {} names no store: {error}", section.place);
+                    let message =
+                        format!("`url` of {} in line {line} names no store: {error}", section.place);
                     reader.push(Diagnostic::error(message).help(URL_FORM));
                 }
                 Ok(url) => store.url = url.resolved(base),
@@ -104,8 +106,8 @@ impl Store {
     }
 }
 
-fn shows_a_password(section: &Section<'_>) -> Diagnostic {
-    Diagnostic::error(format!("`url` of {} has a password", section.place))
+fn shows_a_password(section: &Section<'_>, line: usize) -> Diagnostic {
+    Diagnostic::error(format!("`url` of {} in line {line} has a password", section.place))
 }
 
 /// The address of a store.

@@ -119,6 +119,15 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     found
 }
 
+/// The names that an opening brace stands before and no closing one behind, each with its brace: a placeholder that somebody
+/// forgot to close, if it is the name of an input.
+pub(super) fn unclosed(text: &str) -> impl Iterator<Item = (&str, Range<usize>)> {
+    openings(text).filter(|braced| braced.pairs == 0).map(|braced| {
+        let at = braced.name.start - 1..braced.name.end;
+        (&text[braced.name], at)
+    })
+}
+
 /// Writes a text so that nothing in it is a placeholder and it comes out as it was.
 ///
 /// # Examples
@@ -159,29 +168,32 @@ struct Braced {
     pairs: usize,
 }
 
-fn braced_identifiers(text: &str) -> Vec<Braced> {
+fn braced_identifiers(text: &str) -> impl Iterator<Item = Braced> {
+    openings(text).filter(|braced| braced.pairs > 0)
+}
+
+/// Every identifier behind an opening brace; without a closing one behind it there are no pairs.
+fn openings(text: &str) -> impl Iterator<Item = Braced> {
     let bytes = text.as_bytes();
-    let mut found = Vec::new();
     let mut at = 0;
-    while at < bytes.len() {
-        if bytes[at] != b'{' {
-            at += 1;
-            continue;
+    std::iter::from_fn(move || {
+        while at < bytes.len() {
+            if bytes[at] != b'{' {
+                at += 1;
+                continue;
+            }
+            let open = run(bytes, at, b'{');
+            let name_start = at + open;
+            let Some(name_end) = identifier_end(bytes, name_start) else {
+                at = name_start;
+                continue;
+            };
+            let pairs = open.min(run(bytes, name_end, b'}'));
+            at = name_end + pairs;
+            return Some(Braced { outer: name_start - pairs..at, name: name_start..name_end, pairs });
         }
-        let open = run(bytes, at, b'{');
-        let name_start = at + open;
-        let Some(name_end) = identifier_end(bytes, name_start) else {
-            at = name_start;
-            continue;
-        };
-        let pairs = open.min(run(bytes, name_end, b'}'));
-        if pairs > 0 {
-            let outer = name_start - pairs..name_end + pairs;
-            found.push(Braced { outer, name: name_start..name_end, pairs });
-        }
-        at = name_end + pairs;
-    }
-    found
+        None
+    })
 }
 
 /// How many of `byte` stand from `at` on.
@@ -234,6 +246,16 @@ mod tests {
         assert_eq!(shown("{{crate}}"), "{crate}");
         assert_eq!(shown("{{{crate}}}"), "{<crate>}");
         assert_eq!(shown("{{{{crate}}}}"), "{{crate}}");
+    }
+
+    #[test]
+    fn a_name_behind_a_brace_that_nothing_closes_is_found() {
+        fn found(text: &str) -> Vec<(&str, &str)> {
+            unclosed(text).map(|(name, at)| (name, &text[at])).collect()
+        }
+        assert_eq!(found("{s"), [("s", "{s")]);
+        assert_eq!(found("--x={{s-1 {t}"), [("s-1", "{s-1")]);
+        assert!(found("{s}{{t}}{ u }{1{").is_empty());
     }
 
     #[test]

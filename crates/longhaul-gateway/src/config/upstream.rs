@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::{fmt, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use longhaul::{
+    proto::dialect::Revision,
     server::{Scopes, TaskMode},
     store::{OrphanRule, Rerun},
 };
@@ -27,6 +28,8 @@ pub struct UpstreamServer {
     pub name: String,
     /// How it is reached.
     pub reach: Reach,
+    /// The revision that is spoken with it and no other; `None` finds out the newest that it speaks.
+    pub revision: Option<Revision>,
     /// What stands before the names of its tools; `None` puts `NAME_` before those that are taken.
     pub prefix: Option<String>,
     /// The file with what its tools said of themselves when they were first seen; one that says something else is not served.
@@ -160,6 +163,11 @@ impl UpstreamServer {
 }
 
 impl UpstreamCommand {
+    /// Whether it sets this variable.
+    pub(super) fn sets(&self, variable: &str) -> bool {
+        self.env.iter().any(|(name, _)| name == variable)
+    }
+
     /// The whole environment of the program: this server's own without its secrets (`LONGHAUL_*`, what the configuration
     /// reads or [withholds](super::Config::withhold), passwords of stores, headers for a collector), with the configured variables on top. Values that are kept elsewhere are read now.
     ///

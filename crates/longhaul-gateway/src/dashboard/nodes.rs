@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use longhaul::store::Time;
+use longhaul::tasks::runner::Figures;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use super::Inner;
 use super::frame::{self, Page, Tab};
 use super::respond::{self, Answer};
 use super::route::Look;
-use crate::admin::{AdminError, Nodes};
+use crate::admin::{AdminError, Nodes, span};
 use crate::clean;
 use crate::upstream::{Seen, Upstream};
 
@@ -47,7 +48,7 @@ pub(super) async fn show(look: Look<'_>) -> Result<Answer, AdminError> {
             }
             details {
                 summary { "What this node has counted" }
-                pre tabindex="0" role="region" aria-label="Figures" { "\n" (format!("{:#?}", admin.engine().figures())) }
+                (figures(&admin.engine().figures()))
             }
         }
         (configuration(look.inner, now))
@@ -55,6 +56,24 @@ pub(super) async fn show(look: Look<'_>) -> Result<Answer, AdminError> {
     };
     let page = Page { tab: Tab::Nodes, title: "Nodes", follows: None, reloads: true, body };
     Ok(respond::page(StatusCode::OK, page.render(look.inner, look.viewer)))
+}
+
+/// What the engine of this node has come across.
+fn figures(figures: &Figures) -> Markup {
+    let orphans = format!("{}, of which {} were cancelled", figures.orphans, figures.orphans_cancelled);
+    let counted = [
+        ("Longest that a task waits now", span(figures.queue_age)),
+        ("Tasks taken up after another node", figures.takeovers.to_string()),
+        ("Writes refused, for somebody else had the task or had ended it", figures.fenced_writes.to_string()),
+        ("Times that work was entered again", figures.replays.to_string()),
+        ("Tasks that nobody came back for", orphans),
+        ("Sweeps", figures.sweeps.to_string()),
+        (
+            "Tasks that nothing would have moved on: a mistake of this release",
+            figures.witness_violations.to_string(),
+        ),
+    ];
+    html! { dl { @for (what, count) in counted { div { dt { (what) } dd { (count) } } } } }
 }
 
 /// About so many bytes.

@@ -110,10 +110,12 @@ async fn find(look: Look<'_>, name: &str) -> Result<Offered, AdminError> {
     tools.into_iter().find(|tool| tool.name == name).ok_or(AdminError::NoTool)
 }
 
-/// A call that was refused, so that nobody has to type it again.
+/// A call that was refused or failed at once, so that nobody has to type it again.
 struct Refused<'a> {
     why: &'a str,
     body: &'a [u8],
+    /// What it came to.
+    result: Option<&'a CallToolResult>,
 }
 
 async fn page(
@@ -149,7 +151,10 @@ async fn page(
         }
         section aria-labelledby="call-title" {
             h2 id="call-title" { "Call it" }
-            @if let Some(refused) = refused { p.problem role="alert" { (clean::text(refused.why)) } }
+            @if let Some(refused) = refused {
+                p.problem role="alert" { (clean::text(refused.why)) }
+                @if let Some(result) = refused.result { (result::contents(result, None)) }
+            }
             form.answer method="post" action={ "/tools/" (encoded(&tool.name)) } {
                 @for (number, input) in inputs.iter().enumerate() { (field(number, input, refused)) }
                 @if inputs.is_empty() { p.hint { "It takes no arguments." } }
@@ -190,6 +195,8 @@ struct Input {
     is_secret: bool,
     is_required: bool,
     default: Option<Value>,
+    /// The least and the most that it may be, as far as a browser can hold it to that.
+    bounds: [Option<String>; 2],
 }
 
 #[derive(Debug, PartialEq)]
@@ -220,8 +227,16 @@ fn inputs(schema: &str) -> Vec<Input> {
         is_secret: property["writeOnly"] == true || property["format"] == "password",
         is_required: required.contains(&name.as_str()),
         default: property.get("default").cloned(),
+        bounds: ["minimum", "maximum"].map(|key| bound(property, key)),
     };
     properties.map(input).collect()
+}
+
+/// A bound of a number. A browser counts whole numbers from the least one on, so that this has to be one.
+fn bound(property: &Value, key: &str) -> Option<String> {
+    let is_whole = property["type"] == "integer";
+    let bound = property[key].as_number()?;
+    (!is_whole || bound.is_i64()).then(|| bound.to_string())
 }
 
 fn kind(property: &Value) -> Kind {
@@ -272,14 +287,15 @@ fn field(number: usize, input: &Input, refused: Option<&Refused<'_>>) -> Markup 
         Kind::Flag => vec!["true".to_owned(), "false".to_owned()],
         _ => Vec::new(),
     };
+    let [least, most] = &input.bounds;
     html! {
         div.field {
             label for=(id) { (clean::line(&input.title, 120)) (optional) (note) }
             @match &input.kind {
                 Kind::Text | Kind::Whole | Kind::Number if input.is_secret => input id=(id) name=(key) type="password" autocomplete="off" required[required] aria-describedby=[described];,
                 Kind::Text => input id=(id) name=(key) type="text" value=(text) required[required] aria-describedby=[described];,
-                Kind::Whole => input id=(id) name=(key) type="number" step="1" value=(text) required[required] aria-describedby=[described];,
-                Kind::Number => input id=(id) name=(key) type="number" step="any" value=(text) required[required] aria-describedby=[described];,
+                Kind::Whole => input id=(id) name=(key) type="number" step="1" min=[least] max=[most] value=(text) required[required] aria-describedby=[described];,
+                Kind::Number => input id=(id) name=(key) type="number" step="any" min=[least] max=[most] value=(text) required[required] aria-describedby=[described];,
                 Kind::Choice(_) | Kind::Flag => select id=(id) name=(key) required[required] aria-describedby=[described] {
                     option value="" selected[text.is_empty()] { "–" }
                     @for choice in &choices { option value=(choice) selected[*choice == text] { (clean::line(choice, 120)) } }
@@ -321,7 +337,7 @@ fn arguments(inputs: &[Input], body: &[u8]) -> Result<Map<String, Value>, String
 pub(super) async fn call(look: Look<'_>, name: &str, asked: &Asked<'_>) -> Result<Answer, AdminError> {
     let tool = find(look, name).await?;
     let refuse = async |why: &str| {
-        let refused = Refused { why, body: asked.body };
+        let refused = Refused { why, body: asked.body, result: None };
         page(look, &tool, StatusCode::UNPROCESSABLE_ENTITY, Some(&refused)).await
     };
     let arguments = match arguments(&inputs(tool.input_schema.get()), asked.body) {
@@ -330,6 +346,11 @@ pub(super) async fn call(look: Look<'_>, name: &str, asked: &Asked<'_>) -> Resul
     };
     match look.inner.admin.call(look.viewer, name, &arguments).await {
         Ok(Calling::Task(id)) => Ok(respond::see_other(&format!("/tasks/{}", encoded(&id)))),
+        Ok(Calling::Result(result)) if result.is_error => {
+            let why = "It failed at once. What was filled in is still there.";
+            let failed = Refused { why, body: asked.body, result: Some(&result) };
+            page(look, &tool, StatusCode::OK, Some(&failed)).await
+        }
         Ok(Calling::Result(result)) => Ok(came_to(look, name, &result)),
         Err(AdminError::Refused(why)) => refuse(&why).await,
         Err(error) => Err(error),
@@ -369,5 +390,19 @@ mod tests {
         for wrong in ["a.crate=x&a.n=y", "a.n=1&a.any=%7B", "a.n=1&a.x=many"] {
             assert!(fill(wrong).unwrap_err().contains("takes"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_form_holds_numbers_to_what_a_schema_says() {
+        let shown = |property: &str| {
+            let schema = format!(r#"{{"properties":{{"n":{property}}}}}"#);
+            field(0, &inputs(&schema)[0], None).into_string()
+        };
+        let whole = shown(r#"{"type":"integer","minimum":1,"maximum":10}"#);
+        assert!(whole.contains(r#"step="1" min="1" max="10""#), "{whole}");
+        let number = shown(r#"{"type":"number","minimum":0.5}"#);
+        assert!(number.contains(r#"min="0.5""#) && !number.contains("max="), "{number}");
+        let odd = shown(r#"{"type":"integer","minimum":0.5,"maximum":"x"}"#);
+        assert!(!odd.contains("min=") && !odd.contains("max="), "{odd}");
     }
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
-use reqwest::{Client, StatusCode};
+use reqwest::{Client, Response, StatusCode};
 
 use crate::causes::in_words;
 use crate::config::{BoundRequest, Machine};
@@ -23,6 +23,8 @@ pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
+    /// Where it sends whoever asked, if it does.
+    pub(super) redirects: Option<String>,
 }
 
 /// Why there is no answer.
@@ -98,6 +100,7 @@ impl Http {
         }
         let mut response = sent.send().await.map_err(trouble)?;
         let (status, headers) = (response.status(), response.headers().clone());
+        let redirects = redirect(&response);
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(trouble)? {
             if (body.len() + chunk.len()) as u64 > longest {
@@ -105,7 +108,7 @@ impl Http {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Answer { status, headers, body })
+        Ok(Answer { status, headers, body, redirects })
     }
 }
 
@@ -125,7 +128,18 @@ impl Answer {
 
     /// Its body as JSON.
     pub(super) fn json(&self) -> Result<serde_json::Value, String> {
-        serde_json::from_slice(&self.body).map_err(|error| format!("the answer is not JSON: {error}"))
+        serde_json::from_slice(&self.body).map_err(|error| match self.kind() {
+            Some(kind) if !kind.to_ascii_lowercase().contains("json") => {
+                format!("the answer is not JSON, but {kind}")
+            }
+            _ => format!("the answer is not JSON: {error}"),
+        })
+    }
+
+    /// What it says that its body is.
+    fn kind(&self) -> Option<&str> {
+        let kind = self.headers.get(CONTENT_TYPE)?.to_str().ok()?.split(';').next()?.trim();
+        Some(kind).filter(|kind| (1..=LONGEST_KIND).contains(&kind.len()))
     }
 
     /// The beginning of its body, for people.
@@ -135,6 +149,15 @@ impl Answer {
         let cut: String = text.chars().take(EXCERPT).collect();
         if cut.len() < text.len() { format!("{cut}…") } else { cut }
     }
+}
+
+/// Where a response sends whoever asked, without what may be a secret. Nobody goes there.
+fn redirect(response: &Response) -> Option<String> {
+    let there = response.headers().get(LOCATION).filter(|_| response.status().is_redirection())?;
+    let mut there = response.url().join(there.to_str().ok()?).ok()?;
+    there.set_query(None);
+    let is_plain = there.username().is_empty() && there.password().is_none();
+    Some(there.to_string()).filter(|there| is_plain && there.len() <= LONGEST_URL)
 }
 
 fn trouble(error: reqwest::Error) -> Trouble {
@@ -179,6 +202,10 @@ fn is_near(ip: IpAddr) -> bool {
 const CONNECT: Duration = Duration::from_secs(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 const EXCERPT: usize = 1000;
+/// What is longer is no media type.
+const LONGEST_KIND: usize = 100;
+/// The longest address that is repeated of where an API redirects to.
+const LONGEST_URL: usize = 400;
 
 #[cfg(test)]
 mod tests {
@@ -200,7 +227,7 @@ mod tests {
         let answer = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(RETRY_AFTER, value.parse().unwrap());
-            Answer { status: StatusCode::OK, headers, body: Vec::new() }.retry_after()
+            Answer { status: StatusCode::OK, headers, body: Vec::new(), redirects: None }.retry_after()
         };
         assert_eq!(answer("7"), Some(Duration::from_secs(7)));
         assert_eq!(answer("99999999"), Some(LONGEST_WAIT));

@@ -13,7 +13,7 @@ use super::follower::{Followed, Follower, Stopped, is_passing, not_before, said,
 use super::ledger::{Handle, Kept, Known};
 use super::outcome::{self, Facts, text_at};
 use super::patience::Patience;
-use crate::config::{BoundRequest, HttpJob, Meaning, format_duration};
+use crate::config::{BoundRequest, HttpJob, Meaning, Output, format_duration};
 
 impl Follower {
     /// Asks after the job until it has ended, first after `wait`.
@@ -211,7 +211,9 @@ impl Follower {
         let mut patience = Patience::default();
         loop {
             let wait = match self.ask(request).await? {
-                Ok(answer) if answer.status.is_success() => return Ok(Ok(value_of(&answer))),
+                Ok(answer) if answer.status.is_success() => {
+                    return Ok(value_of(&answer, self.job.output).map_err(Failed::Unusable));
+                }
                 Err(trouble @ Trouble::TooLong(_)) => return Ok(Err(Failed::Unusable(trouble.to_string()))),
                 Err(trouble) => {
                     let wait = patience.back_off(self.job.every());
@@ -283,9 +285,12 @@ fn at_result(job: &HttpJob, value: &Value, facts: &Facts<'_>) -> Outcome {
     }
 }
 
-/// The body of a result: JSON, or else text.
-fn value_of(answer: &Answer) -> Value {
-    answer.json().unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&answer.body).into_owned()))
+/// The body of a result: JSON; or else text, where that is as good.
+fn value_of(answer: &Answer, output: Output) -> Result<Value, String> {
+    match (answer.json(), output) {
+        (Err(_), Output::Text) => Ok(Value::String(String::from_utf8_lossy(&answer.body).into_owned())),
+        (value, _) => value,
+    }
 }
 
 /// A wait that is worth the writes by which a task is put aside and taken up again: it takes longer than a lease is left alone.

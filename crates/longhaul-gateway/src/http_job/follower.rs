@@ -135,7 +135,11 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 
 /// What an answer other than success says, in words.
 pub(super) fn said(answer: &Answer) -> String {
-    format!("the API answered {}", answer.status)
+    let said = format!("the API answered {}", answer.status);
+    match &answer.redirects {
+        Some(there) => format!("{said}: it redirects to {there}, which is not followed: write that"),
+        None => said,
+    }
 }
 
 /// What another try may well mend.

@@ -6,6 +6,7 @@ use longhaul::tasks::project;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::clean;
 use crate::config::{HttpJob, Output, StatusAt};
 
 /// How much of a text a result repeats, in bytes.
@@ -82,8 +83,7 @@ pub(super) fn progress(status: &Value, at: &StatusAt<'_>) -> Option<(f64, Option
 
 /// A line for people: one, and not too long.
 pub(super) fn line(text: &str) -> String {
-    let line: String = text.chars().take(LINE).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    line.trim().to_owned()
+    clean::line(text, LINE)
 }
 
 /// A text, or as much of it as is repeated.
@@ -97,3 +97,14 @@ fn beginning(text: String) -> String {
 
 const META: &str = "dev.longhaul/job";
 const LINE: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_of_an_escape_in_a_line() {
+        assert_eq!(line("at 1\u{1b}[31m\r\n of\t2\u{1b}]0;title\u{7}"), "at 1  of 2");
+        assert!(line(&"x".repeat(500)).chars().count() <= LINE);
+    }
+}

@@ -113,6 +113,7 @@ pub(super) fn of(id: &str, dir: &Path, exit: &Exit, kept: bool, terms: Terms) ->
             }
         }
     }
+    content.extend(left(exit).map(Content::text));
     if kept {
         content.extend(links(id, exit));
     }
@@ -215,6 +216,15 @@ fn signal_name(number: i32) -> String {
     match signal_hook::low_level::signal_name(number) {
         Some(name) => format!("{name} (signal {number})"),
         None => format!("signal {number}"),
+    }
+}
+
+/// What became of what a command had in the background when it ended, if it had anything there.
+fn left(exit: &Exit) -> Option<String> {
+    match exit.left {
+        0 => None,
+        1 => Some("(1 process that it left in the background was ended)".to_owned()),
+        left => Some(format!("({left} processes that it left in the background were ended)")),
     }
 }
 

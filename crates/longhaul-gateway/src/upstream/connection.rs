@@ -142,6 +142,7 @@ impl Upstream {
             });
         // It is asked to log once a caller wants to read it.
         options.log_level = None;
+        options.revision = config.revision.or(options.revision);
         Arc::new(Self {
             line: Line::new(config.at_once),
             config,
@@ -283,7 +284,7 @@ impl Upstream {
     }
 
     /// The same for good: what is being opened is given up, and nothing else is opened.
-    pub(super) async fn close_for_good(&self) {
+    pub async fn close_for_good(&self) {
         self.closing.send_replace(true);
         self.close().await;
     }
@@ -396,10 +397,11 @@ impl Upstream {
 }
 
 impl Unreached {
-    /// What went wrong, with its last words, if there are any.
-    pub(super) fn for_operator(&self) -> Arc<str> {
+    /// What went wrong, with its last words, if there are any: there may be secrets in them.
+    #[must_use]
+    pub fn for_operator(&self) -> Arc<str> {
         match &self.last_words {
-            Some(words) => format!("{} and said: {words}", self.why).into(),
+            Some(words) => format!("{}; its last words: {words}", self.why).into(),
             None => Arc::clone(&self.why),
         }
     }

@@ -1,6 +1,6 @@
 //! What of one kind is offered of a server, kept like what it lists.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use longhaul::proto::model::{Icon, Prompt, Resource, ResourceTemplate, Tool};
 use longhaul::server::{BuildError, Catalogue, ChangeError, Offered};
@@ -56,6 +56,8 @@ pub(super) struct Renewed {
     pub(super) changed: Vec<String>,
     /// What cannot be offered, and why.
     pub(super) refused: Vec<(String, String)>,
+    /// What is listed more than once, each once.
+    pub(super) repeated: BTreeSet<String>,
 }
 
 impl<D> Default for Kept<D> {
@@ -80,6 +82,7 @@ impl<D: Definition> Kept<D> {
         for definition in listed {
             let key = definition.key().to_owned();
             if now.contains_key(&key) {
+                renewed.repeated.insert(key);
                 continue;
             }
             let before = self.0.get(&key);

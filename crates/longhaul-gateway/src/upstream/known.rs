@@ -144,10 +144,17 @@ fn read(of: &str, text: &[u8]) -> Option<(Nature, Lists)> {
     Some((nature, lists))
 }
 
-/// Which server it is, with all that it is given, and what of it is listed: another one under its name has not what this one had, nor
-/// has this one for somebody else. There are secrets among that, so that nobody without the key can tell whether they have guessed one.
+/// Which server it is, with all that it is given, how it is spoken to and what of it is listed: another one under its name has not what
+/// this one had, nor has this one for somebody else, or in another revision. There are secrets among that, so that nobody without the
+/// key can tell whether they have guessed one.
 fn identity(key: &Key, server: &UpstreamServer) -> String {
-    let said = format!("{} prompts {} resources {}", server.reach.spelt(), server.prompts, server.resources);
+    let revision = server.revision.map_or("any", Revision::as_str);
+    let said = format!(
+        "{} prompts {} resources {} revision {revision}",
+        server.reach.spelt(),
+        server.prompts,
+        server.resources
+    );
     // Both of one length, whatever is said: nothing can be added behind it.
     digest([Sha256::digest(&key.0), Sha256::digest(said)].concat())
 }
@@ -388,6 +395,7 @@ mod tests {
             "command = [\"y\"]\ncwd = \"/\"",
             "command = [\"x\"]\ncwd = \"/\"\nprompts = false",
             "command = [\"x\"]\ncwd = \"/\"\nresources = false",
+            "command = [\"x\"]\ncwd = \"/\"\nrevision = \"2025-11-25\"",
             "command = [\"x\"]\ncwd = \"/\"\nenv.USER_OF_IT = \"ann\"",
             "url = \"http://127.0.0.1\"",
         ] {

@@ -303,7 +303,7 @@ impl Offered {
         let Some(nature) = self.nature else { return };
         let Lists { tools, prompts, resources, templates } = self.listed.clone();
         self.upstream.be(nature.kinds);
-        self.offer_tools(tools).await;
+        self.offer_tools(tools, Vec::new()).await;
         self.offer_prompts(prompts);
         self.offer_resources(resources);
         self.offer_templates(templates);
@@ -467,10 +467,17 @@ impl Offered {
         renewed: Result<Renewed, ChangeError>,
     ) -> Vec<String> {
         let changed = match renewed {
-            Ok(Renewed { changed, refused }) => {
+            Ok(Renewed { changed, refused, repeated }) => {
                 let why =
                     |(key, why): (String, String)| format!("`{}` is not served: {why}", key.escape_debug());
                 notes.extend(refused.into_iter().map(why));
+                let twice = |key: String| {
+                    format!(
+                        "`{}` is listed more than once, and served as it is listed first",
+                        key.escape_debug()
+                    )
+                };
+                notes.extend(repeated.into_iter().map(twice));
                 changed
             }
             Err(error) => {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use longhaul::Tool;
-use longhaul::client::{Client, Error};
+use longhaul::client::{Client, Error, LeftOut};
 use longhaul::proto::model;
 use longhaul::server::{TaskMode, TaskPolicy};
 use longhaul::store::Rerun;
@@ -19,17 +19,22 @@ use crate::config::{Join, UpstreamPolicy};
 impl Offered {
     /// Lists the tools, and offers those.
     pub(super) async fn renew_tools(&mut self, client: &Client) -> Result<(), Error> {
-        let listed = if client.capabilities().tools { client.list_tools().await? } else { Vec::new() };
+        let (listed, left_out) = match client.capabilities().tools {
+            true => client.list_tools_and_others().await?,
+            false => Default::default(),
+        };
         if self.is_for_a_call() {
             self.listed.tools.clone_from(&listed);
         }
-        self.offer_tools(listed).await;
+        let note = |LeftOut { name, why, .. }: LeftOut| {
+            format!("a tool that is listed as {name} is not served: {why}")
+        };
+        self.offer_tools(listed, left_out.into_iter().map(note).collect()).await;
         Ok(())
     }
 
-    /// Offers these.
-    pub(super) async fn offer_tools(&mut self, listed: Vec<model::Tool>) {
-        let mut notes = Vec::new();
+    /// Offers these. There are `notes` of what else was listed.
+    pub(super) async fn offer_tools(&mut self, listed: Vec<model::Tool>, mut notes: Vec<String>) {
         let config = self.upstream.config();
         let unknown = config.tools.keys().filter(|name| listed.iter().all(|tool| tool.name != **name));
         notes.extend(unknown.map(|name| {
@@ -78,10 +83,14 @@ impl Offered {
         let why = match compared {
             Ok((served, Ok(Compared { changed, without_room, .. }))) => {
                 for name in &changed {
+                    // As its line has it.
+                    let line = format!("{}/{}", config.name, name.escape_debug());
                     tracing::warn!(
                         server = config.name,
                         tool = name,
-                        "a tool says something else than when it was first seen, and is not served"
+                        file = shown,
+                        line,
+                        "a tool says something else than when it was first seen, and is not served: to agree to that, take its line out of the file"
                     );
                 }
                 let note = |name: &String| {

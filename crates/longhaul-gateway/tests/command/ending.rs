@@ -93,6 +93,9 @@ async fn what_a_command_leaves_behind_ends_with_it() {
     let run = ready(&scene, &script).await;
     let exit = end_of(&run).await;
     assert_eq!((exit.cause, exit.code, exit.survivors), (Cause::Exited, Some(6), 0));
+    // The shell that loops may be between two of its sleeps.
+    let most = if cfg!(target_os = "linux") { 25..=26 } else { 0..=0 };
+    assert!(most.contains(&exit.left), "{exit:?}");
     expect_nothing_left(run.dir());
 }
 

@@ -270,6 +270,18 @@ async fn a_tool_that_cannot_be_read_is_left_out_and_no_other_is() {
     let left_out = warnings.with("left out of a list");
     assert!(left_out.iter().any(|warning| warning.contains("\"bad\"")), "{left_out:?}");
     assert!(left_out.iter().all(|warning| warning.contains("left_out=3")), "one a page: {left_out:?}");
+    let notes = front.notes(0);
+    for (bad, why) in [
+        ("\"bad\"", "missing field `inputSchema`"),
+        ("7", "`name`: invalid type"),
+        ("\"bad\"", "invalid type"),
+    ] {
+        let begins = format!("a tool that is listed as {bad} is not served: {why}");
+        assert!(notes.iter().any(|note| note.starts_with(&begins)), "{begins}: {notes:?}");
+    }
+    let twice = "`who` is listed more than once, and served as it is listed first";
+    assert_eq!(notes.iter().filter(|note| *note == twice).count(), 1, "{notes:?}");
+    assert_eq!(notes.len(), 4, "each once: {notes:?}");
     front.upstreams.close().await;
 }
 

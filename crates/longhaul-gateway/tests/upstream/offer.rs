@@ -12,7 +12,9 @@ use longhaul::server::Principal;
 use longhaul::service::{BoxError, Level, Next, Request, Response};
 use longhaul::transport::memory;
 use longhaul::{Server, Tool};
+use longhaul_gateway::upstream::Seen;
 use serde_json::json;
+use serde_json::value::to_raw_value;
 use tower_layer::layer_fn;
 use tower_service::Service;
 
@@ -83,6 +85,29 @@ async fn a_program_is_served_on_as_a_server_over_http_is() {
         for upstream in front.upstreams.iter() {
             upstream.close().await;
         }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_held_to_a_revision_is_spoken_to_in_that_alone() {
+    let (server, _catalogue) = one_of_each("one");
+    let url = over_http(server.dispatcher().unwrap()).await;
+    let [legacy, modern] = both_eras();
+    let held = format!("revision = \"{legacy}\"");
+    for (more, program, spoken) in [("", "", modern), (&*held, &*held, legacy)] {
+        let servers = vec![at("one", &url, more), as_a_program("behind", program)];
+        let front = Front::before(servers, modern).await;
+        for upstream in front.upstreams.iter() {
+            let seen = upstream.seen().borrow().clone();
+            let Seen::Listed { revision, .. } = seen else { panic!("{seen:?}") };
+            assert_eq!(revision, spoken.as_str(), "{more}");
+        }
+        // What a server asks in the middle of a call is another matter in each era.
+        let form = |_| async { ElicitResult::accepted(to_raw_value(&json!({"name": "ann"})).unwrap()) };
+        let client = front.caller(Options::default().on_form(form)).await;
+        let said = client.call("asks", &json!({})).await.unwrap();
+        assert_eq!(said.content[0].as_text(), Some("ann"), "{more}");
+        front.upstreams.close().await;
     }
 }
 
@@ -235,9 +260,8 @@ async fn what_no_revision_has_of_a_definition_is_passed_on_as_it_came() {
 async fn who_has_given_up_a_call_is_asked_by_the_next_one() {
     // Where a question does not say to which call it belongs.
     let front = Front::before(vec![as_a_program("behind", "")], both_eras()[0]).await;
-    let options = Options::default().on_form(|_| async {
-        ElicitResult::accepted(serde_json::value::to_raw_value(&json!({"name": "ann"})).unwrap())
-    });
+    let options = Options::default()
+        .on_form(|_| async { ElicitResult::accepted(to_raw_value(&json!({"name": "ann"})).unwrap()) });
     let client = front.caller(options).await;
     let given_up = CallOptions::default().timeout(std::time::Duration::from_millis(100));
     assert!(client.call_with("endless", &json!({}), given_up).await.is_err());
@@ -258,9 +282,8 @@ async fn what_asks_after_a_call_went_silent_is_put_to_nobody_else() {
     let silent = ann.call("endless", &json!({})).await.unwrap();
     assert!(silent.is_error, "{silent:?}");
     // For all that can be told, it is her call that asks now.
-    let options = Options::default().on_form(|_| async {
-        ElicitResult::accepted(serde_json::value::to_raw_value(&json!({"name": "bob"})).unwrap())
-    });
+    let options = Options::default()
+        .on_form(|_| async { ElicitResult::accepted(to_raw_value(&json!({"name": "bob"})).unwrap()) });
     let bob = Client::connect_with(of("bob"), options).await.unwrap();
     let said = bob.call("asks", &json!({})).await;
     let said =

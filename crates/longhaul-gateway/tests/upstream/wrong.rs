@@ -120,6 +120,9 @@ impl Wrong {
             "bad tools" => {
                 let bad = [json!({"name": "bad"}), json!({"name": 7, "inputSchema": {}}), json!("bad")];
                 tools.splice(1..1, bad);
+                let again =
+                    json!({"name": "who", "description": "Another", "inputSchema": {"type": "object"}});
+                tools.extend([again.clone(), again]);
             }
             "all but who" => tools.retain(|tool| tool["name"] != "who"),
             "others each time" => {

@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use longhaul_proto::http::MirroredParameter;
+use longhaul_proto::jsonrpc::clip;
 use longhaul_proto::model::Tool;
 
 use super::Client;
 use super::error::Error;
+use super::list::LeftOut;
 #[cfg(feature = "schema-validation")]
 use super::structure::Structure;
 
@@ -16,6 +18,8 @@ use super::structure::Structure;
 #[derive(Debug)]
 pub(super) struct Known {
     tools: Vec<Tool>,
+    /// What else was listed.
+    left_out: Vec<LeftOut>,
     /// What each repeats in headers, of those that repeat anything.
     repeated: HashMap<String, Vec<MirroredParameter>>,
     /// What those give that say it.
@@ -47,7 +51,7 @@ impl Known {
 impl Client {
     /// Takes these for the server's tools. Over HTTP those are left out whose arguments are marked as none may be
     /// (2026-07-28, Streamable HTTP, Custom Headers from Tool Parameters).
-    pub(super) async fn keep_tools(&self, mut tools: Vec<Tool>) -> Arc<Known> {
+    pub(super) async fn keep_tools(&self, mut tools: Vec<Tool>, mut left_out: Vec<LeftOut>) -> Arc<Known> {
         let mut repeated = HashMap::new();
         if self.dialect().mirrors_headers() && self.0.link.has_headers() {
             tools.retain(|tool| match MirroredParameter::of_schema(tool.input_schema.get()) {
@@ -59,6 +63,8 @@ impl Client {
                 }
                 Err(error) => {
                     tracing::warn!(%error, tool = tool.name, "left out a tool whose arguments no header can repeat");
+                    let name = format!("{:?}", clip(&tool.name));
+                    left_out.push(LeftOut { name, why: format!("no header can repeat its arguments: {error}") });
                     false
                 }
             });
@@ -70,6 +76,7 @@ impl Client {
         };
         let known = Arc::new(Known {
             tools,
+            left_out,
             repeated,
             #[cfg(feature = "schema-validation")]
             structures,
@@ -97,8 +104,8 @@ impl Client {
 
     /// Lists the tools.
     pub(super) async fn look_at_tools(&self) -> Result<Arc<Known>, Error> {
-        let tools = self.tools().collect().await?;
-        Ok(self.keep_tools(tools).await)
+        let (tools, left_out) = self.tools().collect_all().await?;
+        Ok(self.keep_tools(tools, left_out).await)
     }
 
     /// Every tool of the server, from all pages of its list.
@@ -109,5 +116,15 @@ impl Client {
     /// answers with an error.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, Error> {
         Ok(self.look_at_tools().await?.tools.clone())
+    }
+
+    /// The same, and what of the list is left out of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`list_tools`](Self::list_tools).
+    pub async fn list_tools_and_others(&self) -> Result<(Vec<Tool>, Vec<LeftOut>), Error> {
+        let known = self.look_at_tools().await?;
+        Ok((known.tools.clone(), known.left_out.clone()))
     }
 }

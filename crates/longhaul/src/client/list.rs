@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
-use longhaul_proto::jsonrpc::{Text, clip};
+use longhaul_proto::jsonrpc::{Text, clip, without_place};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{Prompt, Resource, ResourceTemplate, Tool};
 use serde::Deserialize;
@@ -63,6 +63,7 @@ listed! {
 pub struct Items<'c, T> {
     client: &'c Client,
     page: VecDeque<T>,
+    left_out: Vec<LeftOut>,
     cursor: Option<String>,
     pages: usize,
     items: usize,
@@ -71,7 +72,8 @@ pub struct Items<'c, T> {
 
 impl<'c, T: Listed> Items<'c, T> {
     fn new(client: &'c Client) -> Self {
-        Self { client, page: VecDeque::new(), cursor: None, pages: 0, items: 0, is_over: false }
+        let (page, left_out) = (VecDeque::new(), Vec::new());
+        Self { client, page, left_out, cursor: None, pages: 0, items: 0, is_over: false }
     }
 
     /// The next item; `None` at the end. Dropping the future gives the page up that it waits for; the next
@@ -93,11 +95,16 @@ impl<'c, T: Listed> Items<'c, T> {
     /// # Errors
     ///
     /// As [`next`](Self::next).
-    pub async fn collect(mut self) -> Result<Vec<T>, Error> {
+    pub async fn collect(self) -> Result<Vec<T>, Error> {
+        Ok(self.collect_all().await?.0)
+    }
+
+    /// The same, and what of the whole list cannot be read.
+    pub(super) async fn collect_all(mut self) -> Result<(Vec<T>, Vec<LeftOut>), Error> {
         while !self.is_over {
             self.turn().await?;
         }
-        Ok(self.page.into())
+        Ok((self.page.into(), self.left_out))
     }
 
     /// Asks for the next page.
@@ -122,7 +129,9 @@ impl<'c, T: Listed> Items<'c, T> {
         if next.is_some() && next == self.cursor {
             return Err(Error::protocol(format!("a list of {what} whose cursor does not move on")));
         }
-        self.page.extend(readable::<T>(&items));
+        let (readable, left_out) = read_each::<T>(&items);
+        self.page.extend(readable);
+        self.left_out.extend(left_out);
         self.is_over = next.is_none();
         self.cursor = next;
         Ok(())
@@ -156,27 +165,31 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Those that can be read: one that cannot takes none of the others along.
-fn readable<T: Listed>(items: &[&RawValue]) -> Vec<T> {
-    let (mut left_out, mut named, mut first) = (0_usize, Vec::new(), None);
-    let mut read = Vec::new();
+/// Those that can be read, and the others: one that cannot takes none of those along.
+fn read_each<T: Listed>(items: &[&RawValue]) -> (Vec<T>, Vec<LeftOut>) {
+    let (mut read, mut others) = (Vec::new(), Vec::new());
     for item in items {
         match serde_json::from_str(item.get()) {
             Ok(item) => read.push(item),
-            Err(error) => {
-                left_out += 1;
-                if named.len() < MOST_NAMED {
-                    named.push(name::<T>(item));
-                }
-                first.get_or_insert(error);
-            }
+            Err(error) => others.push(LeftOut { name: name::<T>(item), why: without_place(&error) }),
         }
     }
-    if let Some(error) = first {
-        let (list, items) = (T::MEMBER, named.join(", "));
-        tracing::warn!(%error, list, left_out, %items, "left out of a list what cannot be read");
+    if let Some(LeftOut { why: error, .. }) = others.first() {
+        let named: Vec<&str> = others.iter().take(MOST_NAMED).map(|other| other.name.as_str()).collect();
+        let (list, left_out, items) = (T::MEMBER, others.len(), named.join(", "));
+        tracing::warn!(error, list, left_out, %items, "left out of a list what cannot be read");
     }
-    read
+    (read, others)
+}
+
+/// What a server lists and is left out: it cannot be read, or cannot be called.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// What it is known by, as the JSON that stands there; or the beginning of all that does.
+    pub name: String,
+    /// What is wrong with it.
+    pub why: String,
 }
 
 /// What an item is known by, if it says so, as it stands there.

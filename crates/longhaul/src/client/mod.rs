@@ -64,7 +64,7 @@ pub use eras::Eras;
 pub use error::{Cause, Error};
 pub use hosting::Hosting;
 pub use journal::{Begun, Calls, Ended, Entry, FileJournal, Journal, JournalError, Kept, Recovered};
-pub use list::{Items, Listed};
+pub use list::{Items, LeftOut, Listed};
 pub use options::{AsTask, CallOptions, LogMessage, Options};
 pub use saved::SavedTask;
 pub use subscription::Subscription;

@@ -278,6 +278,27 @@ async fn a_status_that_says_nothing_of_the_era_is_reported_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_redirect_and_a_page_in_the_place_of_an_answer_say_what_helps() {
+    let check = |status: &'static str, kind: &'static str, more: &'static str| async move {
+        let (url, heard) = play(move |_| respond(status, kind, more, "<html>Welcome</html>")).await;
+        let error = Client::connect(url.as_str()).await.unwrap_err().to_string();
+        assert_eq!(heard.lock().unwrap().len(), 1, "{status}: no second attempt");
+        (error, url)
+    };
+    let slash = "Location: /mcp/?token=s3cret\r\n";
+    for status in ["307 Temporary Redirect", "308 Permanent Redirect", "301 Moved Permanently"] {
+        let (error, url) = check(status, "text/html", slash).await;
+        let there = url.replace("/mcp", "/mcp/");
+        let redirects = format!(": it redirects to {there}, which is not followed: write that");
+        assert!(error.ends_with(&redirects), "{error}");
+    }
+    let (error, _) = check("307 Temporary Redirect", "text/html", "Location: http://[\r\n").await;
+    assert!(error.ends_with("307: <html>Welcome</html>"), "it says nowhere: {error}");
+    let (error, _) = check("200 OK", "text/html; charset=utf-8", "").await;
+    assert!(error.ends_with("200: it answered text/html, not MCP: is this its path?"), "{error}");
+}
+
+#[tokio::test]
 async fn a_modern_error_in_a_400_is_not_hidden_by_a_handshake() {
     let body = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32020,"message":"header mismatch"}}"#;
     let (url, heard) = play(move |_| respond("400 Bad Request", "application/json", "", body)).await;

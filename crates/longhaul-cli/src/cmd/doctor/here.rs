@@ -9,10 +9,11 @@ use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::report::Report;
+use super::{behind, report::Report};
+use crate::cmd::serve;
 use crate::failure::Outcome;
 use crate::target::Server;
-use crate::{store, systemd};
+use crate::{store, systemd, upstreams};
 
 /// Looks at it; the server to look at next, if it runs.
 pub(super) async fn examine(file: &Path, report: &mut Report) -> Outcome<Option<Server>> {
@@ -47,6 +48,11 @@ pub(super) async fn examine(file: &Path, report: &mut Report) -> Outcome<Option<
     look_at_store(&config, report).await?;
     look_at_folders(&config, report)?;
     look_at_system(report)?;
+    let config = upstreams::withholding(config).await?;
+    behind::examine(&config, report).await?;
+    if let Some(refusal) = serve::refused(&config, false, false) {
+        report.warn("address", refusal.line(), refusal.next_step().unwrap_or_default())?;
+    }
     look_at_address(&config, report).await
 }
 

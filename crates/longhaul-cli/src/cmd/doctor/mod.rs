@@ -1,5 +1,6 @@
 //! `longhaul doctor`: what keeps a server from being used, or will, and what to do about it.
 
+mod behind;
 mod here;
 mod report;
 mod server;
@@ -18,7 +19,8 @@ use report::Report;
     after_help = "\
 Of a server it is looked whether it answers, in which revisions, whom it lets in, what it offers, whether calls can be tasks \
 there, whether streams come through, and whether its clock agrees. Without one the configuration here is looked at, its \
-store, and what the system allows; then its server, if that runs.
+store, what the system allows, and each server that it serves on, which is started or asked for that; then its server, if \
+that runs.
 
 Nothing is called and nothing is changed. The exit code is 1 if something fails.
 

@@ -236,6 +236,7 @@ impl From<NeverRan> for Exit {
             stdout: StreamSummary::default(),
             stderr: StreamSummary::default(),
             survivors: 0,
+            left: 0,
             failure,
         }
     }

@@ -54,6 +54,8 @@ pub(super) struct Watch<'a> {
     ended: Option<Ended>,
     last_output: Instant,
     has_children: bool,
+    /// How many processes the command had left.
+    left: u32,
     /// Why the run is being ended, when that is not the command's own doing.
     cause: Option<Cause>,
     ending: Option<Ending>,
@@ -104,6 +106,7 @@ impl<'a> Watch<'a> {
             ended: None,
             last_output: started,
             has_children: true,
+            left: 0,
             cause: None,
             ending: None,
             next_look: started,
@@ -312,17 +315,19 @@ impl<'a> Watch<'a> {
             if !at_their_end && now < self.drained_at(ended) {
                 return None;
             }
-            self.begin_to_end_if_needed();
+            self.end_what_is_left();
         }
         if self.ended.is_some() && !self.has_children {
             return Some(0);
         }
         let in_vain = self.ending.as_mut().is_some_and(|ending| ending.advance(now, group));
-        in_vain.then(|| u32::try_from(process::living_descendants_of_self().len()).unwrap_or(u32::MAX))
+        in_vain.then(living)
     }
 
-    fn begin_to_end_if_needed(&mut self) {
+    /// Ends what a command that has ended by itself had in the background.
+    fn end_what_is_left(&mut self) {
         if self.has_children {
+            self.left = living();
             self.begin_to_end();
         }
     }
@@ -371,9 +376,15 @@ impl<'a> Watch<'a> {
             stdout,
             stderr,
             survivors,
+            left: self.left,
             failure: None,
         }
     }
+}
+
+/// How many processes descend from this one.
+fn living() -> u32 {
+    u32::try_from(process::living_descendants_of_self().len()).unwrap_or(u32::MAX)
 }
 
 /// Records how the run ended, then says so to everybody attached. A disk that refuses gets a while to recover.

@@ -35,8 +35,8 @@ pub(super) fn kind(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<Kin
     match word {
         "string" => Some(Kind::String(text(reader, section)?)),
         "array" => Some(Kind::Array(text(reader, section)?)),
-        "integer" => Some(Kind::Integer(range(reader, section, "an integer", integer)?)),
-        "number" => Some(Kind::Number(range(reader, section, "a number", number)?)),
+        "integer" => Some(Kind::Integer(range(reader, section, "an integer", integer))),
+        "number" => Some(Kind::Number(range(reader, section, "a number", number))),
         _ => Some(Kind::Boolean),
     }
 }
@@ -104,26 +104,31 @@ fn range<T: Clone + PartialOrd + ToString>(
     section: &Section<'_>,
     expected: &'static str,
     decode: fn(&DeValue<'_>) -> Option<T>,
-) -> Option<Range<T>>
+) -> Range<T>
 where
     Range<T>: IntoKind<T>,
 {
-    let before = reader.count();
-    let minimum = bound(reader, section, "minimum", expected, decode);
-    let maximum = bound(reader, section, "maximum", expected, decode);
-    if let (Some(minimum), Some(maximum)) = (&minimum, &maximum)
-        && minimum.value > maximum.value
+    let mut minimum = bound(reader, section, "minimum", expected, decode);
+    let mut maximum = bound(reader, section, "maximum", expected, decode);
+    if let (Some(least), Some(most)) = (&minimum, &maximum)
+        && least.value > most.value
     {
         let message = format!("`minimum` of {} is greater than `maximum`: no value fits", section.place);
         reader.push(
             Diagnostic::error(message)
-                .at(minimum.span.clone(), "greater than `maximum`")
-                .at(maximum.span.clone(), "`maximum`"),
+                .at(least.span.clone(), "greater than `maximum`")
+                .at(most.span.clone(), "`maximum`"),
         );
-        return None;
+        // What else is wrong is said all the same.
+        (minimum, maximum) = (None, None);
     }
+    let before = reader.count();
     reader.asks(section, "enum", || Form::Numbers);
-    let choices = choices(reader, section, expected, decode).unwrap_or_default();
+    let mut choices = choices(reader, section, expected, decode).unwrap_or_default();
+    if reader.count() > before {
+        // Of one that is wrong nothing is wrong by it.
+        choices.clear();
+    }
     let rules = Range {
         choices: Vec::new(),
         minimum: minimum.map(|at| at.value),
@@ -134,8 +139,7 @@ where
         let value = Range::<T>::value(choice.value.clone());
         reject_useless(reader, section, &kind, &value, choice.span.clone());
     }
-    let choices = choices.into_iter().map(|choice| choice.value).collect();
-    (reader.count() == before).then_some(Range { choices, ..rules })
+    Range { choices: choices.into_iter().map(|choice| choice.value).collect(), ..rules }
 }
 
 /// What the two types of numbers have in common.

@@ -12,7 +12,7 @@ use crate::config::{
     input::{Kind, Presence, read::Declared},
     reader::{At, Reader, quoted},
     spelling::nearest,
-    template::{Template, Token, tokens},
+    template::{Template, Token, tokens, unclosed},
     value::Number,
 };
 
@@ -49,6 +49,20 @@ pub(super) fn template(
                 edit(reader.source(), &span, placeholder, &format!("{{{placeholder}}}")),
             ),
         });
+    }
+    for (name, at) in unclosed(text.value) {
+        let Some(input) = inputs.iter_mut().find(|input| input.name == name) else { continue };
+        // Nobody has to be told besides that it is used nowhere.
+        input.used = true;
+        let (span, brace) = (place_of(reader.source(), text, at.clone()), &text.value[at]);
+        let message =
+            format!("`{brace}` of {tool} is not closed and passed as it is, though `{name}` is an input");
+        let shown = if spans_lines(reader.source(), &text.span) { &span } else { &text.span };
+        // A warning: there is no other way to write this text, should it be meant.
+        reader.push(Diagnostic::warning(message).at(shown.clone(), "no `}` behind it").fix(
+            format!("for its value, write `{brace}}}`"),
+            edit(reader.source(), &span, brace, &format!("{brace}}}")),
+        ));
     }
     if text.value.contains('\0') {
         let message = format!("a text of {tool} holds a NUL character, which no program can be given");

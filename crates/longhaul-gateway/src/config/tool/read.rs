@@ -40,7 +40,7 @@ pub(in crate::config) fn read(
     check_name(reader, entry);
     let tool = format!("tool `{}`", entry.key.escape_debug());
     let section = reader.table(entry, tool)?;
-    reader.reject_unknown(&section, &KEYS);
+    reject_unknown(reader, &section, &KEYS);
     let mut inputs = inputs(reader, &section);
     let command = command_line(reader, &section, &mut inputs);
     let env = variable::read(reader, &section, &mut inputs, context);
@@ -191,6 +191,17 @@ pub(in crate::config) fn words<'t>(
         return None;
     }
     Some(words)
+}
+
+/// Reports every key that is not in `known`. Hosts have the arguments of a program under a key of their own.
+pub(in crate::config) fn reject_unknown(reader: &mut Reader<'_>, section: &Section<'_>, known: &[&str]) {
+    reader.reject_unknown_but(section, known, &["args"]);
+    if let Some(args) = section.entry("args") {
+        let message = format!("unknown key `args` in {}", section.place);
+        let help =
+            "put each of them into `command`, behind the program: `command = [\"npx\", \"-y\", \"…\"]`";
+        reader.push(Diagnostic::error(message).at(args.key_span, "unknown key").help(help));
+    }
 }
 
 pub(in crate::config) fn cwd(reader: &mut Reader<'_>, section: &Section<'_>, base: &Path) -> PathBuf {

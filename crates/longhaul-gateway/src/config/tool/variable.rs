@@ -35,7 +35,10 @@ pub(super) fn read(
                     VariableValue::Template(template)
                 })
             }
-            DeValue::Table(_) => env_source(reader, &tool.place, &entry, context).map(VariableValue::From),
+            DeValue::Table(_) => {
+                let fails = "it is read when a call starts, and calls fail until it is there";
+                env_source(reader, &tool.place, &entry, context, fails).map(VariableValue::From)
+            }
             _ => {
                 let diagnostic = reader.wrong_type(&entry, &section.place, "a string or `{ from = … }`");
                 let fixed = format!("\"{}\"", &reader.source()[entry.span.clone()]);
@@ -59,16 +62,16 @@ pub(in crate::config) fn check_name(reader: &mut Reader<'_>, entry: &Entry<'_>) 
     }
 }
 
-/// A variable whose value is read elsewhere.
+/// A variable whose value is read elsewhere; what `fails` where it is not there.
 pub(in crate::config) fn env_source(
     reader: &mut Reader<'_>,
-    tool: &str,
+    of: &str,
     entry: &Entry<'_>,
     context: Context<'_>,
+    fails: &str,
 ) -> Option<EnvSource> {
-    let place = format!("variable `{}` of {tool}", entry.key.escape_debug());
+    let place = format!("variable `{}` of {of}", entry.key.escape_debug());
     let section = reader.table(entry, place)?;
     reader.reject_unknown(&section, &["from"]);
-    let fails = "it is read when a call starts, and calls fail until it is there";
     source(reader, &section, entry.span.clone(), context, fails)
 }

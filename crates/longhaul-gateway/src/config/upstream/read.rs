@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, num::NonZeroU32, path::PathBuf};
 
 use longhaul::{
+    proto::dialect::Revision,
     server::TaskMode,
     store::{OrphanRule, Rerun},
 };
@@ -39,8 +40,10 @@ pub(in crate::config) fn read(
     check_name(reader, entry);
     let section = reader.table(entry, format!("server `{}`", entry.key.escape_debug()))?;
     let known: Vec<&str> = KEYS.iter().chain(&POLICY_KEYS).copied().collect();
-    reader.reject_unknown(&section, &known);
+    tool::reject_unknown(reader, &section, &known);
     let reach = reach(reader, &section, &known, context, withheld);
+    let revisions = Revision::ALL.map(|revision| (revision.as_str(), revision));
+    let revision = reader.word(&section, "revision", &revisions);
     let prefix = prefix(reader, &section);
     let pins = pins(reader, &section, context);
     let start = reader.word(&section, "start", &UpstreamStart::ALL).unwrap_or_default();
@@ -57,6 +60,7 @@ pub(in crate::config) fn read(
     let server = UpstreamServer {
         name,
         reach: reach?,
+        revision,
         prefix,
         pins,
         start,
@@ -177,7 +181,8 @@ fn env(
         let setting = match entry.value {
             DeValue::String(text) => Some(Setting::Value(text.to_string())),
             DeValue::Table(_) => {
-                variable::env_source(reader, &section.place, &entry, context).map(Setting::From)
+                let fails = "it is read whenever the server is started, and it cannot be until that is there";
+                variable::env_source(reader, &section.place, &entry, context, fails).map(Setting::From)
             }
             _ => {
                 let diagnostic = reader.wrong_type(&entry, &table.place, "a string or `{ from = … }`");
@@ -348,12 +353,13 @@ fn rerun(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<Rerun> {
     reader.word(section, "rerun", &RERUNS)
 }
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "command",
     "cwd",
     "env",
     "url",
     "headers",
+    "revision",
     "prefix",
     "pins",
     "start",

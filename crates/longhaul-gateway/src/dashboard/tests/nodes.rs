@@ -26,7 +26,7 @@ async fn it_tells_what_came_of_a_reload_and_what_a_server_said_last() {
     let told = upstream.client().await.unwrap_err().to_string();
     assert!(told.contains("it ended (") && !told.contains("disk"), "its words are no caller's: {told}");
     let seen = format!("{:?}", upstream.seen().borrow());
-    assert!(seen.contains("and said: no <b>disk</b>"), "{seen}");
+    assert!(seen.contains("its last words: no <b>disk</b>"), "{seen}");
     let heard = async {
         while upstream.last_line().is_none() {
             tokio::time::sleep(Duration::from_millis(10)).await;

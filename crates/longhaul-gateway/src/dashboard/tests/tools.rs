@@ -93,6 +93,18 @@ async fn quick(_: Cx, Deploy { to }: Deploy) -> Result<String, ToolError> {
 }
 
 #[tokio::test]
+async fn a_call_that_fails_at_once_leaves_what_was_filled_in() {
+    async fn lost(_: Cx, Deploy { to }: Deploy) -> Result<String, ToolError> {
+        Err(ToolError::new(format!("nobody knows {to}")))
+    }
+    let scene = Scene::of(Tool::typed("deploy", "Deploys", lost)).await;
+    let failed = scene.enter().await.submit("/tools/deploy", "a.to=sea").await;
+    assert_eq!(failed.status(), StatusCode::OK);
+    let page = text(failed).await;
+    assert!(page.contains("nobody knows sea") && page.contains("value=\"sea\""), "{page}");
+}
+
+#[tokio::test]
 async fn what_a_tool_has_done_lately_is_told_with_it() {
     let quick = Tool::typed("deploy", "Deploys", quick);
     let scene = Scene::of(quick.task(TaskPolicy::always()).reentrant(true)).await;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_proto::http::{Event, EventDecoder, is_json};
-use longhaul_proto::jsonrpc::{ErrorObject, Limits, Message};
+use longhaul_proto::jsonrpc::{ErrorObject, Limits, Message, clip};
 use reqwest::Response;
-use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER};
 
-use super::Shared;
+use super::{Shared, nameable};
 use crate::client::error::Error;
 
 /// What kind of answer a response carries.
@@ -19,15 +19,23 @@ pub(super) enum Kind {
 }
 
 pub(super) fn kind(response: &Response) -> Kind {
-    let value = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let media = value.split(';').next().unwrap_or_default().trim();
-    if is_json(value) {
+    if is_json(header(response, CONTENT_TYPE)) {
         Kind::Json
-    } else if media.eq_ignore_ascii_case("text/event-stream") {
+    } else if media(response).eq_ignore_ascii_case("text/event-stream") {
         Kind::Events
     } else {
         Kind::Other
     }
+}
+
+/// What a response says that its body is, without what more it says of that.
+fn media(response: &Response) -> &str {
+    header(response, CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
+}
+
+/// What a header says; nothing where it is not there.
+fn header(response: &Response, name: HeaderName) -> &str {
+    response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 /// The whole body, if it is within `limit` bytes.
@@ -52,14 +60,33 @@ pub(super) fn error_in(body: &[u8], limits: &Limits) -> Option<ErrorObject> {
 
 /// The failure that a status without a JSON-RPC answer means.
 pub(super) fn failure(shared: &Shared, response: &Response, body: &[u8]) -> Error {
-    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let retry_after = header(response, RETRY_AFTER).parse().ok();
     Error::Http {
         target: shared.target(),
         status: response.status().as_u16(),
         body: String::from_utf8_lossy(body).trim().chars().take(300).collect(),
-        retry_after: retry_after.and_then(|value| value.parse().ok()).map(Duration::from_secs),
+        instead: instead(response, body),
+        retry_after: retry_after.map(Duration::from_secs),
     }
 }
+
+/// What a response does instead of answering, where its head says it.
+fn instead(response: &Response, body: &[u8]) -> Option<String> {
+    let (status, media) = (response.status(), media(response));
+    if status.is_redirection() {
+        let there = response.url().join(Some(header(response, LOCATION)).filter(|there| !there.is_empty())?);
+        let there = nameable(there.ok()?.as_str());
+        // An address that is longer is nobody's to type.
+        return (there.len() <= LONGEST_URL)
+            .then(|| format!("it redirects to {there}, which is not followed: write that"));
+    }
+    let is_no_mcp = status.is_success() && matches!(kind(response), Kind::Other) && !body.is_empty();
+    let what = if media.is_empty() { "something of no media type".into() } else { clip(media) };
+    is_no_mcp.then(|| format!("it answered {what}, not MCP: is this its path?"))
+}
+
+/// The longest address that an error repeats.
+const LONGEST_URL: usize = 400;
 
 /// Why a request could not be made.
 pub(super) fn unsent(shared: &Shared, error: reqwest::Error) -> Error {
