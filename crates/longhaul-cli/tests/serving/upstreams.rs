@@ -164,6 +164,8 @@ fn doctor_tries_each_server_and_says_what_to_do_about_those_that_fail() {
     std::thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
             let answer = "HTTP/1.1 307 Temporary Redirect\r\nlocation: /mcp/\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            // Not before it is asked.
+            let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
             let _ = std::io::Write::write_all(&mut stream, answer.as_bytes());
             let _ = stream.shutdown(std::net::Shutdown::Write);
             // Who closes over what was not read takes the answer along.

@@ -78,18 +78,16 @@ pub enum Error {
         cause: Cause,
     },
     /// An HTTP status without a JSON-RPC answer.
-    #[error("{target} answered HTTP {status}{}{}", if instead.is_none() && body.is_empty() { "" } else { ": " }, instead.as_deref().unwrap_or(body))]
+    #[error("{target} answered HTTP {status}{}{body}", if body.is_empty() { "" } else { ": " })]
     #[non_exhaustive]
     Http {
         /// Who answered.
         target: String,
         /// The status.
         status: u16,
-        /// The beginning of the body, at most 300 characters.
+        /// The beginning of the body, at most 300 characters; or what was done instead of answering, and what helps, where the
+        /// head says that: a redirect, which is not followed, or something that is no MCP.
         body: String,
-        /// What it did instead of answering, and what helps, where that is seen without the body: it redirects, which is not
-        /// followed, or it says that what it answers is no MCP.
-        instead: Option<String>,
         /// How long the server asks to be left alone.
         retry_after: Option<Duration>,
     },
@@ -324,13 +322,8 @@ mod tests {
     #[test]
     fn gone_denied_and_throttled_are_told_apart_and_keep_what_was_answered() {
         let told = |error: &Error| [error.is_gone(), error.is_denied(), error.is_throttled()];
-        let http = |status| Error::Http {
-            target: String::new(),
-            status,
-            body: String::new(),
-            instead: None,
-            retry_after: None,
-        };
+        let http =
+            |status| Error::Http { target: String::new(), status, body: String::new(), retry_after: None };
         let gone =
             ErrorObject::invalid_params("unknown").with_data(&serde_json::json!({ "reason": "expired" }));
         let gone = Error::NoSuchTask { id: "t".to_owned(), answer: Some(gone) };

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Exit {
 async fn examine(args: &Args) -> Outcome {
     let mut report = Report::new(args.json);
     if args.words.is_empty() && args.target.command.is_empty() {
-        if let Some(server) = here::examine(&args.config, &mut report).await? {
+        if let Some(server) = Box::pin(here::examine(&args.config, &mut report)).await? {
             server::examine(&server, &args.target, &mut report).await?;
         }
     } else {

@@ -61,11 +61,11 @@ pub(super) fn error_in(body: &[u8], limits: &Limits) -> Option<ErrorObject> {
 /// The failure that a status without a JSON-RPC answer means.
 pub(super) fn failure(shared: &Shared, response: &Response, body: &[u8]) -> Error {
     let retry_after = header(response, RETRY_AFTER).parse().ok();
+    let said = || String::from_utf8_lossy(body).trim().chars().take(300).collect();
     Error::Http {
         target: shared.target(),
         status: response.status().as_u16(),
-        body: String::from_utf8_lossy(body).trim().chars().take(300).collect(),
-        instead: instead(response, body),
+        body: instead(response, body).unwrap_or_else(said),
         retry_after: retry_after.map(Duration::from_secs),
     }
 }
