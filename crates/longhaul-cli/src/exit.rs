@@ -36,8 +36,8 @@ ends! {
     SignIn = 3, "sign-in needed";
     /// The server cannot be reached.
     Unreachable = 4, "unreachable";
-    /// There is no such tool or task.
-    NotFound = 5, "no such tool or task";
+    /// There is no such tool, task or audit trail.
+    NotFound = 5, "no such tool, task or audit trail";
     /// An answer is needed and nobody can be asked.
     InputRequired = 6, "an answer is needed and nobody can be asked";
     /// What was waited for still runs.

@@ -78,12 +78,13 @@ pub(crate) fn keep(path: &Path, mut handle: Handle) -> io::Result<()> {
         handle.arguments = None;
     }
     if let Some(folder) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(named(folder))?;
     }
     let mut private = OpenOptions::new();
     private.write(true).mode(0o600).create(true).truncate(false);
-    let lock = private.open(path.with_extension("lock"))?;
-    lock.lock()?;
+    let beside = path.with_extension("lock");
+    let lock = private.open(&beside).map_err(named(&beside))?;
+    lock.lock().map_err(named(&beside))?;
     let mut handles = read(path)?;
     handles.retain(|known| known.task != handle.task || known.server != handle.server);
     handles.insert(0, handle);
@@ -95,7 +96,21 @@ pub(crate) fn keep(path: &Path, mut handle: Handle) -> io::Result<()> {
             handle.arguments = None;
         }
     }
-    replace(path, &serde_json::to_vec(&handles)?, 0o600)
+    replace(path, &serde_json::to_vec(&handles)?, 0o600).map_err(named(path))
+}
+
+/// What the system says of a file, with its name and what to do.
+fn named(path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |error| {
+        let path = path.display();
+        let what = match error.kind() {
+            io::ErrorKind::IsADirectory => {
+                format!("{path} is a folder, where tasks are to be remembered; remove it")
+            }
+            _ => format!("{path}: {error}"),
+        };
+        io::Error::new(error.kind(), what)
+    }
 }
 
 /// Remembers a task if it can; where it cannot, its user is told how else to find it.
@@ -116,10 +131,10 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<Handle>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
+        Err(error) => return Err(named(path)(error)),
     };
     let mut text = String::new();
-    file.take(LONGEST).read_to_string(&mut text)?;
+    file.take(LONGEST).read_to_string(&mut text).map_err(named(path))?;
     // What is in it stays out of the error.
     serde_json::from_str(&text).map_err(|error| {
         let what = format!("{} is no list of tasks (line {}); remove it", path.display(), error.line());
@@ -193,6 +208,21 @@ mod tests {
         fs::write(&path, "s3cret").unwrap();
         let error = find(&path, "test-1").err().unwrap().to_string();
         assert!(error.contains("no list of tasks") && !error.contains("s3cret"), "{error}");
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks.json");
+        fs::create_dir(&path).unwrap();
+        let said = [find(&path, "test-1").err().unwrap(), keep(&path, handle("test-1", "{}")).unwrap_err()];
+        for said in said.map(|error| error.to_string()) {
+            assert!(said.contains("tasks.json is a folder") && said.contains("remove it"), "{said}");
+        }
+        let other = folder.path().join("file");
+        fs::write(&other, "").unwrap();
+        let said = keep(&other.join("tasks.json"), handle("test-1", "{}")).unwrap_err().to_string();
+        assert!(said.contains("file: "), "{said}");
     }
 
     #[test]

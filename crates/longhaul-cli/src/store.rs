@@ -10,8 +10,8 @@ use longhaul_gateway::causes::in_words;
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, Machine, StoreUrl};
 use longhaul_gateway::tool::Copies;
-use longhaul_store::sealed::{Sealed, is_sealed};
-use longhaul_store::transfer::Mark;
+use longhaul_store::sealed::{Sealed, SealingKeys, is_sealed, written_before};
+use longhaul_store::transfer::{Mark, Transfer};
 use longhaul_store::{PostgresOptions, RedisOptions, Sqlite, SqliteOptions};
 
 use crate::exit::Exit;
@@ -36,39 +36,55 @@ impl Store {
     }
 }
 
-/// Opens the store, with its keys if it is sealed.
-pub(crate) async fn open(store: &config::Store) -> Outcome<Store> {
-    open_as(store, |options, path| options.open(path)).await
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Use {
+    /// To serve it: one that was not sealed is from now on, if there are keys.
+    Serving,
+    /// For a verb, which leaves it as sealed as it is.
+    Looking,
 }
 
-/// The same for a verb that mostly looks: a file that cannot be written can still be read.
+/// Opens the store to serve it, with its keys if it is sealed or to be.
+pub(crate) async fn open(store: &config::Store) -> Outcome<Store> {
+    open_as(store, Use::Serving, |options, path| options.open(path)).await
+}
+
+/// The same for a verb.
+pub(crate) async fn look(store: &config::Store) -> Outcome<Store> {
+    open_as(store, Use::Looking, |options, path| options.open(path)).await
+}
+
+/// The same for a verb that mostly reads: a file that cannot be written can still be read.
 pub(crate) async fn open_or_read(store: &config::Store) -> Outcome<Store> {
-    open_as(store, |options, path| options.open_or_read(path)).await
+    open_as(store, Use::Looking, |options, path| options.open_or_read(path)).await
 }
 
 async fn open_as(
     store: &config::Store,
+    what_for: Use,
     sqlite: fn(SqliteOptions, &Path) -> Result<Sqlite, StoreError>,
 ) -> Outcome<Store> {
     let settings = store.quotas.settings();
     match &store.url {
-        StoreUrl::Memory => with_keys(Memory::with(settings, Arc::new(SystemClock::new())), store).await,
+        StoreUrl::Memory => in_memory(Memory::with(settings, Arc::new(SystemClock::new())), store),
         url @ StoreUrl::Sqlite(path) => {
             if let Some(problem) = no_file(path) {
                 return Err(anyhow::anyhow!("the store {url} cannot be opened: {problem}").into());
             }
-            with_keys(opened(sqlite(SqliteOptions::new().with_settings(settings), path), url)?, store).await
+            let sqlite = opened(sqlite(SqliteOptions::new().with_settings(settings), path), url)?;
+            with_keys(sqlite, store, what_for).await
         }
         StoreUrl::Postgres(url) => {
             let postgres = opened(postgres().with_settings(settings).open(url.expose()).await, &store.url)?;
             let survives = format!("{} ({})", postgres.durability(), postgres.commits());
-            let opened = with_keys(postgres, store).await?;
+            let opened = with_keys(postgres, store, what_for).await?;
             Ok(Store { survives: Some(survives), ..opened })
         }
         StoreUrl::Redis(url) => {
             let redis = opened(redis().with_settings(settings).open(url.expose()).await, &store.url)?;
             let survives = format!("{} ({})", redis.durability(), redis.commits());
-            let opened = with_keys(redis, store).await?;
+            let opened = with_keys(redis, store, what_for).await?;
             Ok(Store { survives: Some(survives), ..opened })
         }
     }
@@ -136,10 +152,17 @@ pub(crate) fn redis() -> RedisOptions {
     }
 }
 
-async fn with_keys<S: TaskStore + EventStore + Registry + 'static>(
-    opened: S,
-    store: &config::Store,
-) -> Outcome<Store> {
+/// It begins empty and ends with its process, so that no other keys can be its own.
+fn in_memory(memory: Memory, store: &config::Store) -> Outcome<Store> {
+    let Some(sealing) = &store.sealing else { return Ok(Store::of(Arc::new(memory))) };
+    Ok(Store::of(Arc::new(Sealed::new(memory, keys(sealing)?))))
+}
+
+fn keys(sealing: &config::Sealing) -> Outcome<SealingKeys> {
+    sealing.keys(&Machine).map_err(|error| Failure::usage(in_words(&error)))
+}
+
+async fn with_keys<S: Transfer + 'static>(opened: S, store: &config::Store, what_for: Use) -> Outcome<Store> {
     let url = &store.url;
     let Some(sealing) = &store.sealing else {
         if is_sealed(&opened).await? {
@@ -149,13 +172,45 @@ async fn with_keys<S: TaskStore + EventStore + Registry + 'static>(
         }
         return Ok(Store::of(Arc::new(opened)));
     };
-    let keys = sealing.keys(&Machine).map_err(|error| Failure::usage(in_words(&error)))?;
-    let sealed = Sealed::open(opened, keys).await.map_err(|error| match error {
+    let keys = keys(sealing)?;
+    let sealed = match (what_for, sealing.reads_plain) {
+        (Use::Serving, false) => Sealed::open(opened, keys).await,
+        (Use::Serving, true) => Sealed::open_reading_plain(opened, keys).await,
+        (Use::Looking, false) => match is_used_without_keys(&opened).await? {
+            Some(what) => Err(StoreError::NotSealed { what }),
+            None => Sealed::look(opened, keys).await,
+        },
+        (Use::Looking, true) => Sealed::look(opened, keys).await.map(Sealed::reading_plain),
+    };
+    let sealed = sealed.map_err(|error| match error {
         StoreError::NoKey { .. } => Failure::usage(format!("{url}: {error}"))
             .next("`keys` of `[store]` names the newest first, then every older one that is still needed"),
+        StoreError::NotSealed { what } => Failure::usage(format!(
+            "the store {url} is not sealed, and holds what was written without a key ({what}, for one); nothing was changed"
+        ))
+        .next(
+            "to keep that, say `read_plain = true` in `[store]`, beside `keys`: it is read as it is, and what is written from then \
+             on is sealed; else name an empty store, or take `keys` out",
+        ),
         error => error.into(),
     })?;
-    Ok(Store::of(Arc::new(if sealing.reads_plain { sealed.reading_plain() } else { sealed })))
+    Ok(Store::of(Arc::new(sealed)))
+}
+
+/// What there is in a store that nobody has sealed, for one.
+async fn is_used_without_keys(store: &dyn Transfer) -> Result<Option<String>, StoreError> {
+    if is_sealed(store).await? { Ok(None) } else { written_before(store).await }
+}
+
+/// What of a store is not sealed though it is to be, for one; of one that keeps anything.
+pub(crate) async fn unsealed(store: &config::Store) -> Outcome<Option<String>> {
+    let kept: Box<dyn Transfer> = match &store.url {
+        StoreUrl::Memory => return Ok(None),
+        url @ StoreUrl::Sqlite(path) => Box::new(opened(SqliteOptions::new().open_or_read(path), url)?),
+        StoreUrl::Postgres(url) => Box::new(opened(postgres().open(url.expose()).await, &store.url)?),
+        StoreUrl::Redis(url) => Box::new(opened(redis().open(url.expose()).await, &store.url)?),
+    };
+    Ok(written_before(&*kept).await?)
 }
 
 /// Why there can be no store at `path`, where that shows before it is opened.

@@ -149,7 +149,7 @@ pub enum StoreError {
     },
     /// It is not sealed where it should be: it was written before the store was sealed, or by somebody else.
     #[error(
-        "{what} is not sealed, and the store is; what was written before is read only if that is asked for (`read_plain`)"
+        "{what} is not sealed: it was written without a key, and is read only where that is asked for (`[store] read_plain = true`)"
     )]
     NotSealed {
         /// What is not.

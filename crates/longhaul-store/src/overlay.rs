@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
     Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
-    SeenSteps, Step, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    SeenSteps, Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 /// A store over another one, which does itself only what it says here.
@@ -270,6 +270,11 @@ pub trait Overlay: fmt::Debug + Send + Sync {
         self.below().at_risk()
     }
 
+    /// [`TaskStore::refusal`].
+    fn refusal(&self) -> Option<StoreError> {
+        self.below().refusal()
+    }
+
     /// [`TaskStore::node`].
     fn node(&self) -> &NodeId {
         self.below().node()
@@ -434,6 +439,10 @@ impl<O: Overlay> TaskStore for O {
 
     fn at_risk(&self) -> Option<Arc<str>> {
         Overlay::at_risk(self)
+    }
+
+    fn refusal(&self) -> Option<StoreError> {
+        Overlay::refusal(self)
     }
 
     fn node(&self) -> &NodeId {

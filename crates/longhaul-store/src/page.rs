@@ -12,6 +12,8 @@ pub struct Page {
     pub tasks: Vec<Record>,
     /// Where the next piece begins, if there may be one.
     pub next: Option<Cursor>,
+    /// How many tasks there are besides that are not shown, for they do not open with the keys of who reads.
+    pub unopened: usize,
 }
 
 impl Page {
@@ -21,7 +23,7 @@ impl Page {
     /// A piece, and where the next begins.
     #[must_use]
     pub fn new(tasks: Vec<Record>, next: Option<Cursor>) -> Self {
-        Self { tasks, next }
+        Self { tasks, next, unopened: 0 }
     }
 }
 

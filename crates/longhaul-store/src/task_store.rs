@@ -252,6 +252,13 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Why it takes no writes now, as far as that is known without making one; `None`, the default, where nothing is known to be in
+    /// the way. A server is not ready for more meanwhile. Whether there is room again may be found out because of this question, and be
+    /// told the next time.
+    fn refusal(&self) -> Option<StoreError> {
+        None
+    }
+
     /// The name of this node.
     fn node(&self) -> &NodeId;
 }

@@ -62,6 +62,10 @@ pub(crate) fn run(args: &Args) -> Exit {
 fn verify(folder: &Path, kept: &[String]) -> Outcome<Exit> {
     let read = audit::verify(folder, kept).map_err(|error| unreadable(folder, &error))?;
     let Verdict { entries, files, heads, problems, remarks, .. } = read;
+    // An empty file proves as little as none.
+    if files == 0 || (entries == 0 && problems.is_empty()) {
+        return Err(no_trail(folder));
+    }
     for head in &heads {
         print(&shown(&format!("{} {} {}", head.hash, head.node, head.seq)))?;
     }
@@ -92,7 +96,16 @@ fn show(folder: &Path, task: Option<&str>, who: Option<&str>, json: bool) -> Out
         task.is_none_or(|task| entry.task.as_deref() == Some(task))
             && who.as_ref().is_none_or(|who| is_theirs(entry, who))
     };
-    for entry in audit::entries(folder, wanted).map_err(|error| unreadable(folder, &error))? {
+    let mut is_there = false;
+    let wanted = |entry: &Entry| {
+        is_there = true;
+        wanted(entry)
+    };
+    let entries = audit::entries(folder, wanted).map_err(|error| unreadable(folder, &error))?;
+    if !is_there {
+        return Err(no_trail(folder));
+    }
+    for entry in entries {
         if json {
             let line = serde_json::to_string(&entry).context("an entry cannot be written")?;
             print(&clean::json(&line))?;
@@ -101,6 +114,14 @@ fn show(folder: &Path, task: Option<&str>, who: Option<&str>, json: bool) -> Out
         }
     }
     Ok(Exit::Done)
+}
+
+/// That nothing is in the folder, and so nothing of it can be shown, or is as it was written.
+fn no_trail(folder: &Path) -> Failure {
+    Failure::new(Exit::NotFound, "no_trail", format!("there is no trail in {}", folder.display())).next(
+        "name the folder that `[audit] path` names; if this is the one, its files were moved or removed: a server that runs begins \
+         another with what happens next",
+    )
 }
 
 fn unreadable(folder: &Path, error: &io::Error) -> Failure {

@@ -61,7 +61,7 @@ async fn link(args: &Args) -> Outcome {
             ));
         }
     };
-    let opened = store::open(&config.store).await?;
+    let opened = store::look(&config.store).await?;
     let key = new_key(&*opened.registry).await?;
     print(&format!("http://{address}/?key={key}"))?;
     if is_watched() {

@@ -10,6 +10,7 @@ use crate::rig::modern::{self, begin, call, ended, text};
 use crate::rig::place::Place;
 use crate::rig::server::Server;
 use crate::rig::small_disk::SmallDisk;
+use crate::stores::until_ready;
 
 /// A server whose store is on a disk of a megabyte, its run files elsewhere.
 fn on_small_disk(place: &Place) -> (SmallDisk, Server) {
@@ -33,9 +34,12 @@ fn a_call_on_a_full_disk_is_refused_in_words_and_nothing_runs() {
     let (number, message) = refused.unwrap();
     assert!(message.contains("no space is left") && message.contains("free some"), "{message}");
     assert_eq!(place.begun(&format!("n{number}")), 0, "what was refused did not run");
+    let (_, why) = until_ready(&server, 503);
+    assert!(why.contains("no space is left for the store"), "{why}");
     // What is not a task needs no store.
     assert_eq!(text(&call(server.address(), "echo", json!({"text": "x"}))["result"]), "x");
     disk.free();
+    assert_eq!(until_ready(&server, 200).1, "ready", "though nobody has sent anything since");
     let answer = call(server.address(), "gate", json!({"key": "again"}));
     begun.extend(answer["result"]["taskId"].as_str().map(|id| (9999, id.to_owned())));
     fs::write(place.path("again"), "").unwrap();

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use serde_json::json;
 
 use crate::rig::eventually;
+use crate::rig::http;
 use crate::rig::modern::{self, begin, call, cancel, ended, text};
 use crate::rig::place::Place;
 use crate::rig::scene::Scene;
@@ -201,9 +202,34 @@ fn a_store_whose_file_is_removed_refuses_loudly_until_it_is_back() {
     });
     let loud = said.lines().filter(|line| line.contains("ERROR") && line.contains("tasks.db"));
     assert_eq!(loud.count(), 1, "it is said once: {said}");
+    let (status, why) = until_ready(&scene.server, 503);
+    assert!(status == 503 && why.contains("was removed or replaced") && !why.contains("tasks.db"), "{why}");
+    let config = fs::read_to_string(scene.place.path("longhaul.toml")).unwrap();
+    fs::write(
+        scene.place.path("doctor.toml"),
+        format!("{config}\n[store]\nurl = \"sqlite:tasks.db\"\n[http]\nlisten = \"127.0.0.1:0\"\n"),
+    )
+    .unwrap();
+    let doctor = scene.place.program().args(["doctor", "--config", "doctor.toml"]).output().unwrap();
+    let found = String::from_utf8(doctor.stdout).unwrap();
+    assert!(
+        doctor.status.code() == Some(1)
+            && found.contains("FAIL  store")
+            && found.contains("a server has it open"),
+        "{found}"
+    );
     fs::rename(&away, &file).unwrap();
+    assert_eq!(until_ready(&scene.server, 200), (200, "ready".to_owned()));
     assert_eq!(scene.place.begun("refused"), 0, "what was refused did not run");
     scene.ends_well();
+}
+
+/// Waits until a server is told to be ready, or not to be; gives what it says last.
+pub(crate) fn until_ready(server: &Server, status: u16) -> (u16, String) {
+    eventually("another readiness", || {
+        let answer = http::send(server.address(), &http::request("GET", "/readyz", &[], b""));
+        (answer.status == status).then(|| (answer.status, answer.text()))
+    })
 }
 
 #[test]

@@ -12,7 +12,9 @@ mod packaged;
 mod rates;
 mod reload;
 mod roles;
+mod sealing;
 mod store_verb;
+mod trails;
 mod upstreams;
 mod versions;
 

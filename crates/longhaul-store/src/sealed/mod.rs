@@ -12,6 +12,9 @@
 //!
 //! **Limits** of the store inside are of what it keeps: what is sealed takes a third more, and 70 bytes.
 //!
+//! **A store that has been used without keys** is not sealed by opening it so ([`Sealed::open`]), unless that is asked for
+//! ([`Sealed::open_reading_plain`]): what is there stays as it is then, entries excepted, until it is forgotten.
+//!
 //! **Another key** is given in two steps, so that no node meets what it cannot open: first as an older one to every node, then
 //! as the newest. A key is still needed as long as there is anything that it sealed.
 //!
@@ -23,7 +26,7 @@
 //!
 //! let keys = SealingKeys::new("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")?;
 //! let (memory, ann) = (Memory::new(), Owner::principal("ann")?);
-//! let store = Sealed::open(memory.another_node(), keys).await?;
+//! let store = Sealed::new(memory.another_node(), keys);
 //! let id = TaskId::new("t1")?;
 //! store.create(NewTask::new(id.clone(), ann.clone(), "build", Json::parse(r#"{"secret":1}"#)?)).await?;
 //!
@@ -35,10 +38,12 @@
 //! ```
 
 mod keys;
+mod older;
 mod payload;
 mod shared;
 
 pub use keys::{InvalidSealingKey, SealingKeys};
+pub use older::written_before;
 pub use shared::is_sealed;
 
 use keys::{OVERHEAD, Unopened};
@@ -48,7 +53,7 @@ use crate::EventStore;
 use crate::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Created, Cursor, Epoch, Filter, Finished, Limits,
     NewTask, Operation, Outcome, Overlay, Owner, Page, Parts, Record, Registry, Reply, Runnable, Scope, Step,
-    StoreError, StoreFuture, TaskId, TaskStore,
+    StoreError, StoreFuture, TaskId, TaskStore, transfer::Transfer,
 };
 
 /// A store whose payloads are sealed.
@@ -64,14 +69,54 @@ struct Sealing {
     reads_plain: bool,
 }
 
-impl<S: Registry> Sealed<S> {
+impl<S: Transfer> Sealed<S> {
     /// `store`, sealed with these keys, if they are its keys: the first who opens it so makes them so.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoKey`] if the store has been sealed with another one, and what reading it gives.
+    /// [`StoreError::NoKey`] if the store has been sealed with another one, [`StoreError::NotSealed`] if it is not sealed and
+    /// holds [something](written_before), and what reading it gives. Then nothing has changed.
     pub async fn open(store: S, keys: SealingKeys) -> Result<Self, StoreError> {
+        if !is_sealed(&store).await?
+            && let Some(what) = written_before(&store).await?
+        {
+            return Err(StoreError::NotSealed { what });
+        }
+        Self::open_unseen(store, keys).await
+    }
+
+    /// As [`open`](Self::open), whatever the store holds: what was written before it was sealed [is read](Self::reading_plain).
+    /// The entries among that are sealed here, so that without them it is needed no longer than there are
+    /// [tasks](written_before) which are not.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoKey`] if the store has been sealed with another one, and what reading and writing it gives.
+    pub async fn open_reading_plain(store: S, keys: SealingKeys) -> Result<Self, StoreError> {
+        let this = Self::open_unseen(store, keys).await?.reading_plain();
+        this.seal_entries().await?;
+        Ok(this)
+    }
+}
+
+impl<S: Registry> Sealed<S> {
+    /// As [`open`](Self::open), of a store of one's own: nobody looks whether it holds anything that is not sealed.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoKey`] if the store has been sealed with another one, and what reading it gives.
+    pub async fn open_unseen(store: S, keys: SealingKeys) -> Result<Self, StoreError> {
         shared::prove(&store, &keys).await?;
+        Ok(Self::new(store, keys))
+    }
+
+    /// As [`open`](Self::open), for who only looks: nothing is changed, and a store that is not sealed stays so.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoKey`] if the store has been sealed with another one, and what reading it gives.
+    pub async fn look(store: S, keys: SealingKeys) -> Result<Self, StoreError> {
+        shared::try_keys(&store, &keys).await?;
         Ok(Self::new(store, keys))
     }
 }
@@ -151,7 +196,7 @@ impl<S: TaskStore> Overlay for Sealed<S> {
         Box::pin(async move { self.open_if_any(self.store.called(owner, key).await?) })
     }
 
-    /// A task that does not open is left out, and an ERROR says so.
+    /// A task that does not open is left out and [counted](Page::unopened), and an ERROR says so.
     fn list<'a>(
         &'a self,
         scope: Scope<'a>,
@@ -161,7 +206,9 @@ impl<S: TaskStore> Overlay for Sealed<S> {
     ) -> StoreFuture<'a, Page> {
         Box::pin(async move {
             let mut page = self.store.list(scope, filter, after, limit).await?;
+            let found = page.tasks.len();
             page.tasks = self.open_all(page.tasks);
+            page.unopened += found - page.tasks.len();
             Ok(page)
         })
     }

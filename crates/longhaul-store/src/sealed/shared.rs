@@ -8,11 +8,12 @@ use crate::{
 };
 
 /// Where it is written with which key the store is sealed.
-const PROOF: EntryKey<'static> = EntryKey { holder: Holder::Server, kind: "sealed", name: "proof" };
+pub(super) const PROOF: EntryKey<'static> =
+    EntryKey { holder: Holder::Server, kind: "sealed", name: "proof" };
 const PROVEN: Place<'static> = Place { kind: "proof", of: "" };
 
 /// What a sealed value begins with: no text does.
-const MARK: [u8; 2] = [0xff, 1];
+pub(super) const MARK: [u8; 2] = [0xff, 1];
 
 /// Whether a store is sealed, so that nobody should read or write it but through [`Sealed`].
 ///
@@ -30,7 +31,7 @@ pub(super) async fn prove(store: &dyn Registry, keys: &SealingKeys) -> Result<()
     loop {
         let version = match &found {
             Some(entry) => {
-                keys.open(PROVEN, &entry.value).map_err(|why| refusal("the store".to_owned(), why))?;
+                prove_one(keys, entry)?;
                 if keys.is_newest(&entry.value) {
                     return Ok(());
                 }
@@ -46,8 +47,18 @@ pub(super) async fn prove(store: &dyn Registry, keys: &SealingKeys) -> Result<()
     }
 }
 
+/// Finds out whether these are the keys of the store, if it has any yet.
+pub(super) async fn try_keys(store: &dyn Registry, keys: &SealingKeys) -> Result<(), StoreError> {
+    store.entry(PROOF).await?.map_or(Ok(()), |entry| prove_one(keys, &entry))
+}
+
+fn prove_one(keys: &SealingKeys, proof: &Entry) -> Result<(), StoreError> {
+    let opened = keys.open(PROVEN, &proof.value);
+    opened.map(drop).map_err(|why| refusal("the store".to_owned(), why))
+}
+
 impl Sealing {
-    fn seal_value(&self, key: EntryKey<'_>, value: Value<'_>) -> Vec<u8> {
+    pub(super) fn seal_value(&self, key: EntryKey<'_>, value: Value<'_>) -> Vec<u8> {
         let name = name(key);
         let place = Place { kind: "entry", of: &name };
         [&MARK[..], &self.keys.seal(place, "", value.bytes)].concat()

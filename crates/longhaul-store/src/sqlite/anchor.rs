@@ -62,6 +62,25 @@ impl Anchor {
     }
 }
 
+impl Anchor {
+    /// Whether the file system has some room again for the file. A write of nothing would say little: what a larger one had
+    /// to give up may be left of the log, with room for a small one alone.
+    #[cfg(unix)]
+    pub(super) fn has_room(&self) -> bool {
+        let found = rustix::fs::statvfs(&self.path);
+        found.map_or(true, |found| found.f_bavail.saturating_mul(found.f_frsize) >= ROOM)
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn has_room(&self) -> bool {
+        true
+    }
+}
+
+/// How many bytes are some room: any task of common size has it.
+#[cfg(unix)]
+const ROOM: u64 = 128 << 10;
+
 fn failed(path: &Path, error: io::Error) -> StoreError {
     io_error(path, "looking at the store's file", error)
 }

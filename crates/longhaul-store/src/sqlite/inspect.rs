@@ -9,7 +9,7 @@ use super::{
     fault::{io_error, sqlite_error},
     log,
     open::refuse_scrap,
-    read, schema,
+    presence, read, schema,
     writer_lock::{WriterLock, beside},
 };
 use crate::{Format, StoreError};
@@ -24,6 +24,15 @@ impl Sqlite {
     /// [`StoreError::Full`] where the lock file beside it cannot be made.
     pub fn format(path: impl AsRef<Path>) -> Result<Format, StoreError> {
         Ok(look(path.as_ref())?.1)
+    }
+
+    /// Whether a node is at work on the store of this name, of this process or another, though its file be gone. `false` where that
+    /// does not show. Nothing is changed.
+    #[must_use]
+    pub fn is_in_use(path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        presence::is_any_alive(&beside(&path, ".nodes"))
     }
 
     /// What is wrong with the file as SQLite sees it: every page and every index is read. Empty where nothing is.

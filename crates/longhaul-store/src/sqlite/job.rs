@@ -61,6 +61,23 @@ where
     }
 }
 
+/// A write of nothing, by which it is found out whether anything can be written again.
+struct Probe(&'static Points);
+
+impl Job for Probe {
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
+        tx.touch();
+        Ok(())
+    }
+
+    /// What came of it the writer remembers.
+    fn settle(self: Box<Self>, _: Result<(), StoreError>) {}
+
+    fn points(&self) -> &Points {
+        self.0
+    }
+}
+
 /// Where jobs go.
 #[derive(Clone)]
 pub(super) struct Jobs(pub(super) tokio::sync::mpsc::Sender<Box<dyn Job>>);
@@ -78,6 +95,11 @@ impl Jobs {
             self.0.send(job).await.map_err(|_| StoreError::Closed)?;
             answer.await.unwrap_or(Err(StoreError::Closed))
         })
+    }
+
+    /// Has the writer find out whether it can write. Where the queue is full it is about to in any case.
+    pub(super) fn probe(&self, points: &'static Points) {
+        drop(self.0.try_send(Box::new(Probe(points))));
     }
 }
 

@@ -396,6 +396,22 @@ impl TaskStore for Sqlite {
         Durability::Disk
     }
 
+    fn refusal(&self) -> Option<StoreError> {
+        let refusal = self.refusal.clone().or_else(|| self.site.file.check().err());
+        if refusal.is_some() {
+            return refusal;
+        }
+        let failing = self.site.failing().clone();
+        if failing.is_some()
+            && self.site.file.has_room()
+            && let Some(jobs) = &self.jobs
+        {
+            // Where nobody sends more until it can be written, nothing else would show that it can be.
+            jobs.probe(&WRITE);
+        }
+        failing
+    }
+
     fn node(&self) -> &NodeId {
         self.presence.node()
     }

@@ -131,6 +131,7 @@ impl SqliteOptions {
             hub: WatchHub::new(),
             aside: Aside::default(),
             told: Mutex::new(seq),
+            failing: Mutex::default(),
         });
         let (jobs, queue) = mpsc::channel(self.queue.max(1));
         let (patience, longest_group) = (self.patience, LONGEST_GROUP);
@@ -225,6 +226,7 @@ impl SqliteOptions {
             hub: WatchHub::new(),
             aside: Aside::default(),
             told: Mutex::new(seq),
+            failing: Mutex::default(),
         });
         let started = |error| io_error(&site.path, "starting a thread", error);
         let watcher = watcher::start(site.clone()).map_err(started)?;

@@ -108,6 +108,15 @@ impl Drop for Presence {
     }
 }
 
+/// Whether a node is alive that has its file in this folder; `false` where that cannot be seen. What the dead left stays.
+pub(super) fn is_any_alive(folder: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    entries.filter_map(Result::ok).any(|entry| {
+        let file = OpenOptions::new().write(true).open(entry.path());
+        file.is_ok_and(|file| file_lock::try_lock(&file).is_ok_and(|is_ours| !is_ours))
+    })
+}
+
 fn fresh_name() -> Result<NodeId, StoreError> {
     let mut bits = [0; 10];
     let failed = |error| StoreError::Backend { doing: "drawing a node's name", source: Arc::new(error) };

@@ -39,11 +39,17 @@ pub(super) struct Site {
     /// its own changes never look like another process's.
     pub(super) told: Mutex<u64>,
     pub(super) recent: Recent,
+    /// Why the last write failed, until one succeeds.
+    pub(super) failing: Mutex<Option<StoreError>>,
 }
 
 impl Site {
     pub(super) fn told(&self) -> MutexGuard<'_, u64> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn failing(&self) -> MutexGuard<'_, Option<StoreError>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn error(&self, doing: &'static str, error: rusqlite::Error) -> StoreError {
@@ -152,6 +158,11 @@ impl<'a> Tx<'a> {
     /// The latest change so far.
     pub(super) fn seq(&self) -> u64 {
         self.ledger.totals.seq
+    }
+
+    /// Has something written, though nothing else is.
+    pub(super) fn touch(&mut self) {
+        self.writes += 1;
     }
 
     pub(super) fn is_dirty(&self) -> bool {

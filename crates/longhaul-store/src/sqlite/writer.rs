@@ -48,11 +48,24 @@ impl Writer {
                     for job in jobs {
                         let mut alone = vec![job];
                         let result = self.commit(&mut alone, None);
+                        self.remember(&result);
                         settle(alone, &result);
                     }
                 }
-                result => settle(jobs, &result),
+                result => {
+                    self.remember(&result);
+                    settle(jobs, &result);
+                }
             }
+        }
+    }
+
+    /// Remembers that nothing can be written, for who asks whether more should be sent.
+    fn remember(&self, result: &Result<(), StoreError>) {
+        match result {
+            // The turn comes, and whether the file is there is looked at when somebody asks.
+            Ok(()) | Err(StoreError::Busy { .. } | StoreError::Gone { .. }) => {}
+            Err(error) => *self.site.failing() = Some(error.clone()),
         }
     }
 
@@ -127,6 +140,7 @@ impl Writer {
         Self::note(turn, flushed);
         // Gone meanwhile: what was committed may be in no file that anybody finds.
         self.site.file.check()?;
+        *self.site.failing() = None;
         pass(jobs, |points| points.after);
         for (task, seq) in &changes {
             self.site.hub.wake(task, *seq);

@@ -105,7 +105,7 @@ pub struct WholeEntry {
 }
 
 impl WholeEntry {
-    fn key(&self) -> EntryKey<'_> {
+    pub(crate) fn key(&self) -> EntryKey<'_> {
         let holder = self.owner.as_ref().map_or(Holder::Server, Holder::Owner);
         EntryKey { holder, kind: &self.kind, name: &self.name }
     }

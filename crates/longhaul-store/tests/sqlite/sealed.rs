@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use longhaul_store::{
     Batch, EntryKey, EventStore, Fingerprint, Json, NewChild, NewTask, Outcome, Part, PartContent, Progress,
     Question, Record, Registry, Reply, Scope, Sqlite, Step, StepState, StoreError, Stream, TaskStore, Value,
-    sealed::{Sealed, SealingKeys, is_sealed},
+    sealed::{Sealed, SealingKeys, is_sealed, written_before},
 };
 
 use super::{ann, id, open};
@@ -151,14 +151,59 @@ async fn what_was_written_before_is_read_if_that_is_asked_for() {
     let path = folder.path().join("tasks.db");
     let plain = open(&path);
     plain.create(NewTask::new(id("t"), ann(), "build", secret("argument"))).await.unwrap();
-    plain.put(EntryKey::of_server("kind", "name"), Value::for_ever(b"entry")).await.unwrap();
-    let store = sealed(&path).await;
+    let (entry, brief) = (EntryKey::of_server("kind", "name"), EntryKey::of_server("kind", "brief"));
+    plain.put(entry, Value::for_ever(b"entry")).await.unwrap();
+    plain.put(brief, Value::lasting(b"brief", Duration::from_secs(60))).await.unwrap();
+    let store = Sealed::new(open(&path), keys(KEY));
     let refusal = store.get(Scope::Operator, &id("t")).await.unwrap_err();
     assert!(matches!(refusal, StoreError::NotSealed { .. }), "{refusal}");
-    assert!(store.entry(EntryKey::of_server("kind", "name")).await.is_err());
-    let store = store.reading_plain();
+    assert!(refusal.to_string().contains("read_plain = true"), "{refusal}");
+    assert!(store.entry(entry).await.is_err());
+    let page = store.list(Scope::Operator, &longhaul_store::Filter::all(), None, 10).await.unwrap();
+    assert_eq!((page.tasks.len(), page.unopened), (0, 1));
+    let store = Sealed::open_reading_plain(open(&path), keys(KEY)).await.unwrap();
     assert_eq!(store.get(Scope::Operator, &id("t")).await.unwrap().unwrap().arguments, secret("argument"));
-    assert_eq!(&*store.entry(EntryKey::of_server("kind", "name")).await.unwrap().unwrap().value, b"entry");
+    assert_eq!(&*store.entry(entry).await.unwrap().unwrap().value, b"entry");
+    let ends = plain.entry(brief).await.unwrap().unwrap().expires_at;
+    assert!(ends.is_some_and(|at| at <= plain.now().after(Duration::from_secs(60))), "{ends:?}");
+
+    // By then what nodes share is sealed, and the task alone is left.
+    assert!(!plain.entry(entry).await.unwrap().unwrap().value.ends_with(b"entry"));
+    assert_eq!(written_before(&plain).await.unwrap().as_deref(), Some("task t"));
+    let store = sealed(&path).await;
+    assert_eq!(&*store.entry(entry).await.unwrap().unwrap().value, b"entry");
+    assert_eq!(&*store.entry(brief).await.unwrap().unwrap().value, b"brief");
+    assert!(store.get(Scope::Operator, &id("t")).await.is_err());
+}
+
+#[tokio::test]
+async fn a_store_that_was_used_without_keys_is_not_sealed_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, what) in [("entry.db", "an entry of kind"), ("task.db", "task t")] {
+        let path = folder.path().join(name);
+        let plain = open(&path);
+        if name == "entry.db" {
+            plain.put(EntryKey::of_server("kind", "name"), Value::for_ever(b"entry")).await.unwrap();
+        } else {
+            plain.create(NewTask::new(id("t"), ann(), "build", secret("argument"))).await.unwrap();
+        }
+        for key in [KEY, NEWER] {
+            let refusal = Sealed::open(open(&path), keys(key)).await.unwrap_err();
+            assert!(matches!(&refusal, StoreError::NotSealed { what: found } if found == what), "{refusal}");
+            drop(Sealed::look(open(&path), keys(key)).await.unwrap());
+            assert!(!is_sealed(&plain).await.unwrap(), "it is as it was, and anybody's to seal");
+        }
+    }
+    // Nothing is left of a forgotten one that would have to be read.
+    let path = folder.path().join("task.db");
+    let plain = open(&path);
+    let held = plain.get(Scope::Operator, &id("t")).await.unwrap().unwrap();
+    plain.finish(&held.id, held.epoch, Outcome::lost("over"), Batch::new()).await.unwrap();
+    plain.erase(Scope::Operator, &held.id).await.unwrap();
+    plain.sweep(10).await.unwrap();
+    assert_eq!(written_before(&plain).await.unwrap(), None);
+    drop(plain);
+    sealed(&path).await;
 }
 
 #[tokio::test]

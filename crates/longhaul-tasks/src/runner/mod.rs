@@ -527,6 +527,11 @@ impl Engine {
         self.0.store.at_risk()
     }
 
+    /// Why the store takes no writes now, if it is known to take none ([`TaskStore::refusal`]).
+    pub fn refusal(&self) -> Option<StoreError> {
+        self.0.store.refusal()
+    }
+
     /// Cancels a task at once, whichever node works on it, and ends its job.
     ///
     /// The cancellation is on disk when this returns. A job that cannot be reached now is ended when its

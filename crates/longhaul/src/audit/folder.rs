@@ -1,8 +1,8 @@
 //! A trail in a folder: files of lines, each process its own.
 //!
 //! A thread writes what comes, as many entries at once as are waiting, and syncs them together. Files are named
-//! `NODE-NUMBER.jsonl`; a file that is full is followed by the next, in the same chain. When there are too many, the oldest
-//! go that no living process writes, and the trail says which.
+//! `NODE-NUMBER.jsonl`; a file that is full, or is not there any more, is followed by the next, in the same chain. When there are
+//! too many, the oldest go that no living process writes, and the trail says which.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -265,7 +265,14 @@ impl Writer {
             // No file is begun that would have nothing in it, and push another out.
             return Ok(());
         }
-        if self.torn || self.length >= self.options.max_file {
+        if self.is_gone()? {
+            self.next_file()?;
+            tracing::error!(
+                folder = %self.folder.display(),
+                "the audit trail's file was removed or replaced, or cut short, while it was in use: the trail goes on in another; \
+                 what was in it is only where it is now"
+            );
+        } else if self.torn || self.length >= self.options.max_file {
             self.next_file()?;
         }
         if missed > 0 {
@@ -286,6 +293,16 @@ impl Writer {
             Err(_) => {}
         }
         written
+    }
+
+    /// Whether the file is not where it was begun, or not all of it. What is written to one that was moved or removed is found by
+    /// nobody.
+    fn is_gone(&self) -> io::Result<bool> {
+        match fs::metadata(path(&self.folder, &self.node, self.number)) {
+            Ok(found) => Ok(found.len() < self.length || !is_same(&found, &self.file.metadata()?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     fn append(&mut self) -> io::Result<()> {
@@ -309,6 +326,7 @@ impl Writer {
     }
 
     fn next_file(&mut self) -> io::Result<()> {
+        make(&self.folder)?;
         self.file = create(&self.folder, &self.node, self.number + 1)?;
         (self.number, self.length, self.torn) = (self.number + 1, 0, false);
         self.prune();
@@ -340,13 +358,29 @@ fn make(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
+fn path(folder: &Path, node: &str, number: u32) -> PathBuf {
+    folder.join(format!("{node}-{number:06}.jsonl"))
+}
+
+#[cfg(unix)]
+fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Elsewhere a file that is open is neither moved nor removed.
+#[cfg(not(unix))]
+fn is_same(_: &fs::Metadata, _: &fs::Metadata) -> bool {
+    true
+}
+
 /// A new file, which is this process's as long as it is open.
 fn create(folder: &Path, node: &str, number: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(folder.join(format!("{node}-{number:06}.jsonl")))?;
+    let file = options.open(path(folder, node, number))?;
     file.try_lock().map_err(io::Error::from)?;
     // Its name is to last as long as what is in it.
     #[cfg(unix)]

@@ -183,10 +183,13 @@ fn what_cannot_be_written_waits_and_what_cannot_wait_is_counted() {
     let (folder, away) = (place.path().join("trail"), place.path().join("away"));
     let audit = open(&folder, "a", AuditOptions::default().max_file(1).max_waiting(4));
     fs::rename(&folder, &away).unwrap();
+    // No folder can be made there.
+    fs::write(&folder, "").unwrap();
     for number in 0..10 {
         audit.note(event(number));
         audit.flush();
     }
+    fs::remove_file(&folder).unwrap();
     fs::rename(&away, &folder).unwrap();
     audit.flush();
     let verdict = verify(&folder, &[]).unwrap();
@@ -198,4 +201,45 @@ fn what_cannot_be_written_waits_and_what_cannot_wait_is_counted() {
     audit.note(event(11));
     drop(audit);
     assert_eq!(entries(&folder, |entry| entry.task.as_deref() == Some("task-11")).unwrap().len(), 1);
+}
+
+#[test]
+fn a_folder_that_is_moved_or_removed_is_begun_again_and_the_chain_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, away) = (place.path().join("trail"), place.path().join("away"));
+    let audit = open(&folder, "a", AuditOptions::default());
+    let note = |number| {
+        audit.note(event(number));
+        audit.flush();
+    };
+    let tasks = |folder: &Path| -> Vec<_> {
+        entries(folder, |entry| entry.task.is_some()).unwrap().into_iter().map(|e| e.task.unwrap()).collect()
+    };
+    note(0);
+    fs::rename(&folder, &away).unwrap();
+    note(1);
+    note(2);
+    assert_eq!(
+        (tasks(&away), tasks(&folder)),
+        (vec!["task-0".into()], vec!["task-1".into(), "task-2".into()])
+    );
+    assert_eq!(files(&folder).len(), 1, "it is begun again once");
+    let missing = verify(&folder, &[]).unwrap().problems;
+    assert!(missing.len() == 1 && missing[0].contains("those before it are missing"), "{missing:?}");
+    // Another in its place is not its own.
+    let began = files(&folder).remove(0);
+    fs::remove_file(&began).unwrap();
+    fs::write(&began, "").unwrap();
+    note(3);
+    assert_eq!((tasks(&folder), fs::read(&began).unwrap()), (vec!["task-3".into()], vec![]));
+    fs::remove_dir_all(&folder).unwrap();
+    note(4);
+    assert_eq!(tasks(&folder), ["task-4"]);
+    fs::rename(files(&folder).remove(0), away.join("a-000004.jsonl")).unwrap();
+    fs::remove_dir(&folder).unwrap();
+    fs::rename(&away, &folder).unwrap();
+    note(5);
+    drop(audit);
+    let verdict = verify(&folder, &[]).unwrap();
+    assert_eq!((tasks(&folder), verdict.files), (vec!["task-0".into(), "task-4".into(), "task-5".into()], 2));
 }

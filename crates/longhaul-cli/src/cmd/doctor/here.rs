@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use longhaul::store::Durability;
 use longhaul_gateway::config::{self, Colour, Config, Listen, StoreUrl};
+use longhaul_store::Sqlite;
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream};
@@ -69,6 +70,18 @@ async fn look_at_store(config: &Config, report: &mut Report) -> Outcome<()> {
                 return report.fail("store", problem, next);
             }
             if !path.exists() {
+                if Sqlite::is_in_use(path) {
+                    let found = format!(
+                        "{} is not there, and a server has it open: it was removed or moved meanwhile, and nothing is accepted until \
+                         it is back",
+                        path.display()
+                    );
+                    return report.fail(
+                        "store",
+                        found,
+                        "move it back, or restart the server to begin a new one",
+                    );
+                }
                 let found = format!("{} will be made when the server starts", path.display());
                 return report.ok("store", found);
             }
@@ -76,7 +89,7 @@ async fn look_at_store(config: &Config, report: &mut Report) -> Outcome<()> {
         }
         StoreUrl::Postgres(_) | StoreUrl::Redis(_) => None,
     };
-    let (opened, survives) = match store::open(&config.store).await {
+    let (opened, survives) = match store::look(&config.store).await {
         Ok(opened) => (opened.tasks, opened.survives),
         Err(failure) => return report.failure("store", &failure),
     };
@@ -97,6 +110,7 @@ async fn look_at_store(config: &Config, report: &mut Report) -> Outcome<()> {
         Durability::Disk | Durability::Replicated => report.ok("store", found)?,
         _ => report.warn("store", found, "a power cut may take back what was acknowledged")?,
     }
+    look_at_sealing(&config.store, report).await?;
     // The store goes by the latest time that it has seen, so that nothing expires twice.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let theirs = Duration::from_millis(u64::try_from(opened.now().unix_ms()).unwrap_or_default());
@@ -106,6 +120,27 @@ async fn look_at_store(config: &Config, report: &mut Report) -> Outcome<()> {
         return report.warn("clock", found, "was the clock set back? the store waits until it has caught up");
     }
     report.ok("clock", "the store's agrees with the system's")
+}
+
+/// Whether what was written without a key still has to be read. Of a store that nobody has sealed it was said that it cannot be opened.
+async fn look_at_sealing(store: &config::Store, report: &mut Report) -> Outcome<()> {
+    if !store.sealing.as_ref().is_some_and(|sealing| sealing.reads_plain) {
+        return Ok(());
+    }
+    match store::unsealed(store).await {
+        Ok(None) => {
+            let found = "all of the store is sealed, and `read_plain` of `[store]` is still there";
+            report.warn(
+                "sealing",
+                found,
+                "take `read_plain` out: whoever can write to the store could put anything there",
+            )
+        }
+        Ok(Some(what)) => {
+            report.ok("sealing", format!("`read_plain` is still needed: {what}, for one, is not sealed"))
+        }
+        Err(failure) => report.failure("sealing", &failure),
+    }
 }
 
 /// The folders, besides that of its store, without which a server does not start.

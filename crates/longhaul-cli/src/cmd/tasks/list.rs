@@ -45,21 +45,34 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
             .next("`longhaul tasks get ID --url …`, or list the store: --store sqlite:FILE"));
         }
     };
-    let (mut records, mut has_more) = read(local, args).await?;
-    if records.iter().any(|record| !record.is_terminal()) {
-        settle(local, &records).await;
-        (records, has_more) = read(local, args).await?;
+    let mut found = read(local, args).await?;
+    if found.records.iter().any(|record| !record.is_terminal()) {
+        settle(local, &found.records).await;
+        found = read(local, args).await?;
     }
     if manner.is_json() {
-        print(&listed(&records, has_more)?)?;
+        print(&found.json()?)?;
         return Ok(Exit::Done);
     }
-    if records.is_empty() {
+    if found.unopened > 0 {
+        note(&not_shown(found.unopened));
+    } else if found.records.is_empty() {
         note(if args.open { "no open tasks" } else { "no tasks" });
+    }
+    if found.records.is_empty() {
         return Ok(Exit::Done);
     }
-    print(&table(&records, local.store.now()))?;
-    hint(&records, has_more, local).await
+    print(&table(&found.records, local.store.now()))?;
+    hint(&found.records, found.has_more, local).await
+}
+
+/// That there are tasks which do not open.
+fn not_shown(unopened: usize) -> String {
+    let tasks = if unopened == 1 { "1 task is".to_owned() } else { format!("{unopened} tasks are") };
+    format!(
+        "note: {tasks} not shown, written without a key or with one that is not given: `[store] read_plain = true` reads the \
+         former, and `keys` names the others"
+    )
 }
 
 /// How much of how far a task is has room in a table.
@@ -96,21 +109,30 @@ pub(super) fn remembered(args: &Args, manner: Manner) -> Outcome<bool> {
     Ok(true)
 }
 
-async fn read(local: &Local, args: &Args) -> Outcome<(Vec<Record>, bool)> {
+/// What there is to be listed.
+struct Found {
+    records: Vec<Record>,
+    has_more: bool,
+    /// How many there are among these that do not open.
+    unopened: usize,
+}
+
+async fn read(local: &Local, args: &Args) -> Outcome<Found> {
     let mut filter = if args.open { Filter::open() } else { Filter::all() };
     if let Some(tool) = &args.tool {
         filter = filter.of_tool(tool.as_str());
     }
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     let mut records = Vec::new();
-    let mut after = None;
+    let (mut after, mut unopened) = (None, 0);
     loop {
         // One page may be shorter than asked while there is more.
         let page = local.store.list(Scope::Operator, &filter, after.as_ref(), limit - records.len()).await?;
         records.extend(page.tasks);
+        unopened += page.unopened;
         after = page.next;
         if after.is_none() || records.len() >= limit {
-            return Ok((records, after.is_some()));
+            return Ok(Found { records, has_more: after.is_some(), unopened });
         }
     }
 }
@@ -139,14 +161,21 @@ async fn hint(records: &[Record], has_more: bool, local: &Local) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn listed(records: &[Record], has_more: bool) -> Outcome<String> {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct List {
-        tasks: Vec<Shown>,
-        has_more: bool,
+impl Found {
+    fn json(&self) -> Outcome<String> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct List {
+            tasks: Vec<Shown>,
+            has_more: bool,
+            /// Left out where all opens, as in most stores.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            unopened: Option<usize>,
+        }
+        let tasks = self.records.iter().map(Shown::of_record).collect();
+        let unopened = Some(self.unopened).filter(|unopened| *unopened > 0);
+        let list = List { tasks, has_more: self.has_more, unopened };
+        let text = serde_json::to_string(&list).map_err(anyhow::Error::new)?;
+        Ok(clean::json(&text))
     }
-    let tasks = records.iter().map(Shown::of_record).collect();
-    let text = serde_json::to_string(&List { tasks, has_more }).map_err(anyhow::Error::new)?;
-    Ok(clean::json(&text))
 }
