@@ -169,7 +169,7 @@ impl From<Error> for Failure {
             Error::Http { .. } => of(Exit::Unreachable, "http"),
             Error::SessionLost { .. } => of(Exit::Unreachable, "session_lost").next("run the same again"),
             Error::NoSuchTask { .. } => of(Exit::NotFound, "no_such_task")
-                .next("it may have been forgotten, or belong to somebody else"),
+                .next("it may have been forgotten, or belong to somebody else; a server knows no task by the beginning of its id"),
             Error::Cancelled { .. } => of(Exit::Cancelled, "cancelled"),
             Error::StillRunning { .. } => of(Exit::StillRunning, "still_running"),
             Error::InputRequired { .. } => of(Exit::InputRequired, "input_required"),

@@ -7,6 +7,7 @@ mod ask;
 mod banner;
 mod browser;
 mod cmd;
+mod configuration;
 mod exit;
 mod failure;
 mod handles;

@@ -45,6 +45,17 @@ enum Use {
     Looking,
 }
 
+/// Refuses a file that is not there, for a verb that would make one only to find nothing in it.
+pub(crate) fn must_be_there(url: &StoreUrl) -> Outcome<()> {
+    match url {
+        StoreUrl::Sqlite(path) if !path.exists() => {
+            Err(Failure::usage(format!("there is no store {}", path.display()))
+                .next("`longhaul serve` makes it; is this where it was started?"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Opens the store to serve it, with its keys if it is sealed or to be.
 pub(crate) async fn open(store: &config::Store) -> Outcome<Store> {
     open_as(store, Use::Serving, |options, path| options.open(path)).await

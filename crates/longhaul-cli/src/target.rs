@@ -8,6 +8,7 @@ use std::time::Duration;
 use longhaul::client::auth::OAuth;
 use longhaul::client::{Client, Command, Error, Options, Target};
 use longhaul::proto::dialect::Revision;
+use longhaul::proto::jsonrpc::Code;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -59,6 +60,33 @@ pub(crate) fn http_url(word: &str) -> Outcome<&str> {
     } else {
         failure.next("one begins with http:// or https://, such as http://127.0.0.1:8420/mcp")
     })
+}
+
+/// The URL of a server that is written where others may read it; its user is told of what looks like a secret there.
+///
+/// # Errors
+///
+/// That it is none, or holds what signs somebody in.
+pub(crate) fn shown_url(word: &str) -> Outcome<&str> {
+    let Ok(url) = reqwest::Url::parse(http_url(word)?) else { return Ok(word) };
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Failure::usage("the URL holds a user name or a password").next(
+            "leave them out, for whoever reads what is written would have them: whoever uses the server signs in itself",
+        ));
+    }
+    if let Some(name) = url.query_pairs().find_map(|(name, value)| is_secret(&name, &value).then_some(name)) {
+        let name = clean::line(&name, 80);
+        note(&format!("note: `{name}` in the URL looks like a secret: whoever reads what is written has it"));
+    }
+    Ok(word)
+}
+
+/// Whether a parameter of a URL is likely to let somebody in. What stands for something else is none.
+fn is_secret(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let words = ["token", "secret", "passw", "pwd", "auth", "credential", "signature"];
+    let is_named = words.iter().any(|word| name.contains(word)) || name.ends_with("key") || name == "sig";
+    is_named && !value.is_empty() && !value.starts_with(['$', '{', '<'])
 }
 
 /// What is never shown.
@@ -221,33 +249,48 @@ impl Server {
         connected.map_err(|error| self.failure(error))
     }
 
+    /// Whether a line of its standard error says that it could not be started, which its [failure](Self::failure) says.
+    pub(crate) fn is_unstarted(&self, line: &str) -> bool {
+        match &self.reach {
+            Reach::Command { words, .. } => {
+                words.first().is_some_and(|program| line.starts_with(&unstarted(&program.to_string_lossy())))
+            }
+            Reach::Url(_) => false,
+        }
+    }
+
     /// Why it was not connected to.
     pub(crate) fn failure(&self, error: Error) -> Failure {
-        let unstarted = |program: &str, cause: &dyn fmt::Display| {
+        let not_started = |program: &str, cause: &dyn fmt::Display| {
             let message = format!("the command `{program}` cannot be started: {cause}");
             Failure::new(Exit::Unreachable, "unreachable", message).next(
                 "what follows after `--` is the command that serves, found in PATH or named by its path",
             )
         };
         match (&self.reach, &error) {
-            (Reach::Command { .. }, Error::Unreachable { target, cause, .. }) => unstarted(target, cause),
-            // So says whoever was to start it.
+            (Reach::Command { .. }, Error::Unreachable { target, cause, .. }) => not_started(target, cause),
             (Reach::Command { .. }, Error::Died { program, last_words, .. })
-                if last_words.starts_with(&format!("{program} cannot be started: ")) =>
+                if let Some(cause) = last_words.strip_prefix(&unstarted(program)) =>
             {
-                let cause = &last_words[program.len() + " cannot be started: ".len()..];
-                unstarted(program, &cause)
+                not_started(program, &cause)
             }
             (_, Error::TimedOut { .. }) => {
-                let message = format!("{} does not answer: {error}", self.name());
-                let help = match &self.reach {
-                    Reach::Url(_) => "something listens there: is it an MCP server, and is this its path?",
-                    Reach::Command { .. } => "does the command serve MCP over its standard input and output?",
-                };
-                Failure::new(Exit::Unreachable, "unreachable", message).next(help)
+                self.no_server(format!("{} does not answer: {error}", self.name()))
+            }
+            // Every server can be greeted.
+            (_, Error::Answer(answer)) if answer.code == Code::METHOD_NOT_FOUND => {
+                self.no_server(format!("{} is no MCP server: {}", self.name(), answer.message))
             }
             _ => error.into(),
         }
+    }
+
+    /// That something is there which may be no server.
+    fn no_server(&self, message: String) -> Failure {
+        Failure::new(Exit::Unreachable, "unreachable", message).next(match &self.reach {
+            Reach::Url(_) => "something listens there: is it an MCP server, and is this its path?",
+            Reach::Command { .. } => "does the command serve MCP over its standard input and output?",
+        })
     }
 
     /// What a person calls it.
@@ -293,6 +336,11 @@ impl Server {
     }
 }
 
+/// How whoever was to start a program begins to say that it cannot.
+fn unstarted(program: &str) -> String {
+    format!("{program} cannot be started: ")
+}
+
 /// How long a server may be silent before a person is told.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -328,6 +376,27 @@ pub(crate) fn revision(date: &str) -> Result<Revision, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_url_that_others_read_holds_nothing_that_signs_in() {
+        for word in ["https://ann:pw@h/mcp", "https://ann@h/mcp", "https://:pw@h/mcp"] {
+            let refused = shown_url(word).unwrap_err();
+            assert!(refused.line().contains("a user name or a password"), "{refused:?}");
+            assert!(!format!("{refused:?}").contains("pw"), "{refused:?}");
+        }
+        assert_eq!(shown_url("https://h/mcp?team=a").unwrap(), "https://h/mcp?team=a");
+        for (name, value, secret) in [
+            ("token", "x", true),
+            ("api_key", "x", true),
+            ("X-Auth", "x", true),
+            ("key", "${input:key}", false),
+            ("key", "", false),
+            ("keyboard", "us", false),
+            ("design", "new", false),
+        ] {
+            assert_eq!(is_secret(name, value), secret, "{name}={value}");
+        }
+    }
 
     #[tokio::test]
     async fn who_listens_and_says_nothing_is_not_reached() {

@@ -1,5 +1,7 @@
 //! One question, and an answer to it that was given on a command line.
 
+use std::collections::HashSet;
+
 use longhaul::proto::model::{
     ElicitAction, ElicitForm, ElicitParams, ElicitResult, Form, InputRequest, Task,
 };
@@ -149,8 +151,13 @@ impl Given {
         // Where nothing is said of a field, what it is filled in with stands.
         let mut values: Map<String, Value> =
             serde_json::from_str(form.defaults().get()).map_err(anyhow::Error::from)?;
+        let mut given = HashSet::new();
         for word in &self.words {
             let (name, value) = read(word, form)?;
+            if !given.insert(name) {
+                return Err(Failure::usage(format!("`{}` is given twice", clean::line(name, 80)))
+                    .next(format!("the form takes{}", question.usage())));
+            }
             values.insert(name.to_owned(), value);
         }
         let content = serde_json::to_string(&values).map_err(anyhow::Error::from)?;
@@ -232,6 +239,8 @@ mod tests {
             (&["to=prod", "shards:={"], "is not JSON"),
             (&["to=prod", "shard=1"], "did you mean `shards`?"),
             (&["prod"], "write FIELD=VALUE"),
+            (&["to=prod", "to=stage"], "`to` is given twice"),
+            (&["to=prod", "to:=\"prod\""], "`to` is given twice"),
         ] {
             let refused = accept(words).unwrap_err();
             assert!(refused.contains(said), "{words:?}: {refused}");

@@ -38,7 +38,8 @@ pub(crate) struct Args {
     /// Print each event as a line of JSON.
     #[arg(long)]
     events: bool,
-    /// Wait at most so long (such as 90s or 1h30m); then leave the task running.
+    /// Wait at most so long (such as 90s or 1h30m); then leave the task running (exit code 7). A call that is none by then has 5s
+    /// more to become one, where the server has tasks, and is then cancelled (exit code 8).
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     wait: Option<Duration>,
     /// Take no task: wait on the connection, until the server answers or hands the call over (exit code 7).
@@ -90,7 +91,7 @@ async fn call(args: &Args, manner: Manner) -> Outcome {
     let client = match interrupt.unless_left(until, connecting).await {
         Waited::For(client) => client?,
         Waited::Left => return Err(Failure::silent(Exit::Detached)),
-        Waited::TimeUp => return Err(late(args)),
+        Waited::TimeUp => return Err(too_early(args)),
     };
     questions.introduce(client.server_info().map(|info| info.name.as_str()));
     let call =
@@ -101,11 +102,23 @@ async fn call(args: &Args, manner: Manner) -> Outcome {
     ended
 }
 
+/// The time was up before anything was called.
+fn too_early(args: &Args) -> Failure {
+    let wait = args.wait.map(format_duration).unwrap_or_default();
+    let message = format!("the server has not said within {wait} what it offers; nothing was called");
+    Failure::new(Exit::Unreachable, "timed_out", message).next("a longer --wait may do")
+}
+
+/// The time was up before the call had ended or become a task.
 fn late(args: &Args) -> Failure {
     let wait = args.wait.map(format_duration).unwrap_or_default();
-    Failure::new(Exit::Failed, "timed_out", format!("no answer within {wait}; the call was cancelled"))
+    Failure::new(Exit::Cancelled, "timed_out", format!("no answer within {wait}; the call was cancelled"))
         .next("a call that becomes a task is left running instead; a longer --wait may do")
 }
+
+/// How much longer than --wait a call may take to become a task, which when to make its server decides. A call that is
+/// cancelled for want of a moment is lost, and a task can be left.
+const TO_BECOME_A_TASK: Duration = Duration::from_secs(5);
 
 /// What the server says besides its answers is shown as it comes.
 fn options(args: &Args, server: &Server, show: &Arc<Show>) -> Outcome<Options> {
@@ -116,7 +129,12 @@ fn options(args: &Args, server: &Server, show: &Arc<Show>) -> Outcome<Options> {
         log.say("log", &format!("{}: {text}", message.level));
     };
     let options = args.target.options(server)?.on_log(LoggingLevel::Notice, on_log);
-    Ok(options.on_stderr(move |line| words.say("stderr", &line)))
+    let server = server.clone();
+    Ok(options.on_stderr(move |line| {
+        if !server.is_unstarted(&line) {
+            words.say("stderr", &line);
+        }
+    }))
 }
 
 /// Waits for `future`, unless something is asked first that nobody here answers.
@@ -149,13 +167,13 @@ impl Call<'_> {
         let tools = match self.interrupt.unless_left(self.until, listing).await {
             Waited::For(tools) => tools?,
             Waited::Left => return Err(Failure::silent(Exit::Detached)),
-            Waited::TimeUp => return Err(late(self.args)),
+            Waited::TimeUp => return Err(too_early(self.args)),
         };
         let signature = Signature::of(find(&tools, name)?);
         let arguments = arguments::read(words, &signature)?;
         let starting = self.client.start(name, &arguments, self.options());
         let starting = unless_asked(starting, &self.questions);
-        let started = match self.interrupt.unless_left(self.until, Box::pin(starting)).await {
+        let started = match self.started(Box::pin(starting)).await {
             Waited::For(Ok(started)) => started.map_err(|error| self.failure(error))?,
             // Its future is dropped by now, which cancels it.
             Waited::For(Err(question)) => {
@@ -184,6 +202,18 @@ impl Call<'_> {
                 self.remember(task.id(), &signature, &arguments);
                 self.follow(&task).await
             }
+        }
+    }
+
+    /// Waits until a call has ended or become a task, for which it has longer than for its end.
+    async fn started<T>(&self, mut starting: impl Future<Output = T> + Unpin) -> Waited<T> {
+        let waited = self.interrupt.unless_left(self.until, &mut starting).await;
+        let may_be_task = !self.args.no_task && self.client.capabilities().tasks;
+        match (waited, self.until) {
+            (Waited::TimeUp, Some(until)) if may_be_task => {
+                self.interrupt.unless_left(Some(until + TO_BECOME_A_TASK), starting).await
+            }
+            (waited, _) => waited,
         }
     }
 

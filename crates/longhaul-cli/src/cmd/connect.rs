@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use longhaul_gateway::config::{self, Auth, Config, EnvSource, Listen};
+use longhaul_gateway::config::{Auth, Config, EnvSource, Listen};
 use longhaul_gateway::dashboard::Snippet;
 use longhaul_gateway::shell;
 use reqwest::Url;
 use serde_json::{Map, Value, json};
 
+use crate::configuration;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::hosts::{Here, Host, Variables, change, file};
-use crate::target::http_url;
+use crate::hosts::change::{self, Changed};
+use crate::hosts::{Here, Host, Variables, file};
+use crate::target::shown_url;
 use crate::term::{clean, note, print};
 
 /// Tell Claude Code, VS Code, Cursor and others of your server.
@@ -34,7 +36,7 @@ pub(crate) struct Args {
     #[arg(value_name = "HOST")]
     host: String,
     /// The configuration of the server.
-    #[arg(value_name = "FILE", default_value = "longhaul.toml")]
+    #[arg(value_name = "FILE", default_value = configuration::FILE)]
     file: PathBuf,
     /// A server at this URL, whatever the configuration says.
     #[arg(long, value_name = "URL", conflicts_with = "stdio")]
@@ -78,12 +80,12 @@ fn connect(args: &Args) -> Outcome {
     }
     let wrong = |problem: String| {
         Failure::usage(format!("{}: {problem}", path.display()))
-            .next(format!("`longhaul connect {} --print` prints what to put there", host.name))
+            .next(format!("`{}` prints what to put there", args.to_print(host)))
     };
-    let before = || if path.exists() { file::text(&path).map(Some) } else { Ok(None) };
+    let before = file::text_if_there(&path);
     if args.print {
         // Also of a file that cannot be read: what it has is a matter of form.
-        let before = before().ok().flatten().unwrap_or_default();
+        let before = before.ok().flatten().unwrap_or_default();
         print(&clean::text(&change::alone(host, &path, &before, &name, &entry).map_err(wrong)?))?;
         note(&format!("into {}", path.display()));
         if let Some(link) = link(host, &name, &entry) {
@@ -91,16 +93,20 @@ fn connect(args: &Args) -> Outcome {
         }
         return Ok(Exit::Done);
     }
-    let before = before().map_err(wrong)?;
+    let before = before.map_err(wrong)?;
     let said = before.as_deref().unwrap_or_default();
-    let after = change::with_entry(host, &path, said, &name, &entry).map_err(wrong)?;
+    let Changed { text: after, was } = change::with_entry(host, &path, said, &name, &entry).map_err(wrong)?;
     if before.as_deref() == Some(&after) {
         note(&format!("{} has it already: {}", host.title, path.display()));
         return Ok(Exit::Done);
     }
     note(&format!("{}{}", path.display(), if before.is_some() { "" } else { "   (a new file)" }));
+    if let Some(was) = was {
+        let name = clean::line(&name, 80);
+        note(&format!("note: `{name}` is there already ({}): it is replaced", was.place()));
+    }
     let alone = change::alone(host, &path, said, &name, &entry).map_err(wrong)?;
-    show(said, &after, &alone);
+    show(file::unmarked(said), file::unmarked(&after), &alone);
     if !args.yes && !agrees()? {
         note("nothing is written");
         return Ok(Exit::Done);
@@ -113,20 +119,38 @@ fn connect(args: &Args) -> Outcome {
     Ok(Exit::Done)
 }
 
+impl Args {
+    /// The command line that prints what this one would write.
+    fn to_print(&self, host: &Host) -> String {
+        let mut line = format!("longhaul connect {}", host.name);
+        let mut add = |words: &str, value: &str| {
+            let value = shell::word(value);
+            line.push_str(&format!(" {words}{value}"));
+        };
+        match &self.url {
+            Some(url) => add("--url ", url),
+            None if self.file != Path::new(configuration::FILE) => add("", &self.file.display().to_string()),
+            None => {}
+        }
+        if let Some(name) = &self.name {
+            add("--name ", name);
+        }
+        let flags = [("--stdio", self.stdio), ("--user", self.user), ("--print", true)];
+        flags
+            .iter()
+            .filter(|(_, is_given)| *is_given)
+            .for_each(|(flag, _)| line.push_str(&format!(" {flag}")));
+        line
+    }
+}
+
 /// The name and the entry.
 fn entry(args: &Args, host: &Host) -> Outcome<(String, Map<String, Value>)> {
     if let Some(url) = &args.url {
         let name = args.name.clone().unwrap_or_else(|| "longhaul".to_owned());
-        return Ok((name, at(host, http_url(url)?, None)?));
+        return Ok((name, at(host, shown_url(url)?, None)?));
     }
-    let config = match config::load(&args.file) {
-        Ok(checked) => checked.config,
-        Err(_) => {
-            let file = args.file.display();
-            return Err(Failure::usage(format!("{file} is no configuration that can be used"))
-                .next(format!("`longhaul check {file}` says why; --url URL needs none")));
-        }
-    };
+    let config = configuration::read(&args.file, "--url URL needs none")?;
     let name = args.name.clone().unwrap_or_else(|| config.server.name.to_string());
     if args.stdio || host.name == "claude-desktop" {
         return Ok((name, started(host, &args.file)?));

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::target::http_url;
+use crate::target::{http_url, shown_url};
 use crate::term::{note, print};
 
 /// Print the server.json of a configuration, which tells the MCP registry of it.
@@ -145,7 +145,7 @@ fn repository(url: &str) -> Outcome<Value> {
 fn remote(args: &Args, config: &Config) -> Outcome<Option<Value>> {
     let resource = config.auth.as_ref().and_then(|auth| auth.resource.as_ref()).map(Resource::as_str);
     let Some(text) = args.url.as_deref().or(resource) else { return Ok(None) };
-    let url = http_url(text)?;
+    let url = shown_url(text)?;
     if !url.starts_with("https://") {
         note(&format!(
             "note: {url} is not https: whoever is on the way reads along, and a registry may refuse it"

@@ -11,14 +11,15 @@ use crate::term::{clean, is_terminal, note, print};
 /// Show the servers that editors and assistants have here, by names to call them by.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-They are those of the project here and of its user: Claude Code, Claude Desktop, VS Code, Cursor, Codex and Gemini CLI.
+They are those of the project here and of its user: Claude Code, Claude Desktop, VS Code, Cursor, Codex, Gemini CLI, Zed, opencode, \
+Continue, LM Studio, Kiro and Cline.
 No argument, variable or header of theirs is shown.
 
 Examples:
   longhaul targets
   longhaul tools vscode:ci")]
 pub(crate) struct Args {
-    /// Only those of this host: claude, claude-desktop, vscode, cursor, codex or gemini.
+    /// Only those of this host: claude, claude-desktop, vscode, cursor, codex, gemini, zed, opencode, continue, lmstudio, kiro or cline.
     #[arg(value_name = "HOST")]
     host: Option<String>,
     /// Print one JSON object.

@@ -1,7 +1,7 @@
 //! A host's file with one server more, all else in it as it was.
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
 use std::iter;
 use std::path::{Path, PathBuf};
 
@@ -9,17 +9,28 @@ use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstRootNode};
 use serde_json::{Map, Value, json};
 
-use super::{Host, file};
+use super::{Entry, Host, file};
 use crate::replace::{beside, replace};
 
-/// The text of a file with this entry, in the place of one of the same name.
+/// A host's file with this entry.
+#[derive(Debug)]
+pub(crate) struct Changed {
+    /// The whole file.
+    pub(crate) text: String,
+    /// What had its name before.
+    pub(crate) was: Option<Entry>,
+}
+
+/// A file with this entry, in the place of one of the same name.
 pub(crate) fn with_entry(
-    host: &Host,
+    host: &'static Host,
     path: &Path,
     before: &str,
     name: &str,
     entry: &Map<String, Value>,
-) -> Result<String, String> {
+) -> Result<Changed, String> {
+    // What it began with it goes on beginning with.
+    let (mark, before) = before.split_at(before.len() - file::unmarked(before).len());
     let is_toml = path.extension().is_some_and(|extension| extension == "toml");
     let mut expected = file::value(path, before)?;
     if expected.is_null() {
@@ -32,17 +43,18 @@ pub(crate) fn with_entry(
         servers = within(servers, member)?;
     }
     let was = servers.insert(name.to_owned(), Value::Object(entry.clone()));
-    let after = match (is_toml, was) {
-        (true, Some(was)) if was == Value::Object(entry.clone()) => before.to_owned(),
+    let after = match (is_toml, &was) {
+        (_, Some(was)) if was.as_object() == Some(entry) => before.to_owned(),
         (true, Some(_)) => replaced(host, before, name, entry)?,
         (true, None) => appended(host, before, name, entry)?,
         (false, _) => edited(before, iter::once(host.member).chain(below), name, entry)?,
     };
     // Whatever wrote it, nothing else may have changed.
-    match file::value(path, &after) {
-        Ok(found) if found == expected => Ok(after),
-        _ => Err("it could not be changed without changing more: add the entry by hand".to_owned()),
+    if file::value(path, &after).is_ok_and(|found| found == expected) {
+        let was = was.map(|was| Entry::alone(host, name, path, &was));
+        return Ok(Changed { text: format!("{mark}{after}"), was });
     }
+    Err("it could not be changed without changing more: add the entry by hand".to_owned())
 }
 
 /// The object under a member, which is made where there is none.
@@ -145,20 +157,20 @@ fn appended(host: &Host, before: &str, name: &str, entry: &Map<String, Value>) -
 
 /// The entry as it would stand in a file that has nothing else, of the form of the one that says `before`.
 pub(crate) fn alone(
-    host: &Host,
+    host: &'static Host,
     path: &Path,
     before: &str,
     name: &str,
     entry: &Map<String, Value>,
 ) -> Result<String, String> {
     if path.extension().is_some_and(|extension| extension == "toml") {
-        return with_entry(host, path, "", name, entry);
+        return Ok(with_entry(host, path, "", name, entry)?.text);
     }
     // What cannot be read has no form.
     let known = file::value(path, before).unwrap_or_default();
     let below = known.get(host.member).and_then(Value::as_object).and_then(|known| file::below(host, known));
     let empty = below.map_or_else(|| json!({}), |below| json!({host.member: {below: {}}}));
-    with_entry(host, path, &empty.to_string(), name, entry)
+    Ok(with_entry(host, path, &empty.to_string(), name, entry)?.text)
 }
 
 /// Writes the file: whoever reads it sees all of it or what was there before, of which a copy stays beside it.
@@ -172,26 +184,50 @@ pub(crate) fn write(
     after: &str,
     is_users: bool,
 ) -> io::Result<Option<PathBuf>> {
+    let now = file::text_if_there(path).map_err(io::Error::other)?;
     // What is a link to another place stays one.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+        fs::create_dir_all(folder)
+            .map_err(|error| io::Error::other(format!("{} cannot be made: {error}", folder.display())))?;
     }
-    let now = match fs::read(&path) {
-        Ok(now) => Some(now),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    if now.as_deref() != before.map(str::as_bytes) {
+    if now.as_deref() != before {
         return Err(io::Error::other("it has changed meanwhile, and nothing is written: run this again"));
     }
-    let backup = before.map(|_| beside(&path, ".bak"));
-    if let Some(backup) = &backup {
-        fs::copy(&path, backup)?;
-    }
     let mode = mode_of(&path).unwrap_or(if is_users { 0o600 } else { 0o644 });
+    let backup = before.map(|before| backup(&path, before, mode)).transpose()?;
     replace(&path, after.as_bytes(), mode)?;
     Ok(backup)
+}
+
+/// How many copies there may be of a file beside it.
+const BACKUPS: usize = 100;
+
+/// Keeps a copy beside the file under a name that nothing has: an older copy may be the only one of what it holds.
+fn backup(path: &Path, text: &str, mode: u32) -> io::Result<PathBuf> {
+    let names = iter::once(".bak".to_owned()).chain((1..BACKUPS).map(|number| format!(".bak.{number}")));
+    for name in names {
+        let backup = beside(path, &name);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
+        #[cfg(not(unix))]
+        let _ = mode;
+        match options.open(&backup) {
+            Ok(mut file) => {
+                file.write_all(text.as_bytes())?;
+                file.sync_all()?;
+                return Ok(backup);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                return Err(io::Error::other(format!("{} cannot be made: {error}", backup.display())));
+            }
+        }
+    }
+    let full = format!("{BACKUPS} copies of it are beside it, and nothing is written: move some elsewhere");
+    Err(io::Error::other(full))
 }
 
 /// Who may read and write a file that is there, where the system says so.
@@ -216,7 +252,8 @@ mod tests {
     }
 
     fn change(host: &str, file: &str, before: &str) -> Result<String, String> {
-        with_entry(Host::named(host).unwrap(), Path::new(file), before, "ci", &entry("http://h/mcp"))
+        let host = Host::named(host).unwrap();
+        with_entry(host, Path::new(file), before, "ci", &entry("http://h/mcp")).map(|changed| changed.text)
     }
 
     #[test]
@@ -250,7 +287,7 @@ mod tests {
         let changed = |name: &str, before: &str| -> Value {
             let (host, entry) = (Host::named("opencode").unwrap(), entry("http://h/mcp"));
             let after = with_entry(host, Path::new("opencode.json"), before, name, &entry).unwrap();
-            serde_json::from_str(&after).unwrap()
+            serde_json::from_str(&after.text).unwrap()
         };
         let mut expected: Value = serde_json::from_str(before).unwrap();
         expected["mcp"]["servers"]["ci"] = Value::Object(entry("http://h/mcp"));
@@ -314,6 +351,29 @@ mod tests {
         let new = folder.path().join("sub/new.json");
         assert!(write(&new, None, "{}", true).unwrap().is_none());
         assert_eq!(fs::metadata(&new).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_copy_takes_no_place_that_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("a.json"), "1").unwrap();
+        fs::write(at("theirs"), "theirs").unwrap();
+        std::os::unix::fs::symlink(at("theirs"), at("a.json.bak")).unwrap();
+        for (before, after, copy) in [("1", "2", "a.json.bak.1"), ("2", "3", "a.json.bak.2")] {
+            let backup = write(&at("a.json"), Some(before), after, true).unwrap().unwrap();
+            assert_eq!(
+                (backup.file_name().unwrap(), &*fs::read_to_string(&backup).unwrap()),
+                (copy.as_ref(), before)
+            );
+        }
+        assert_eq!(fs::read_to_string(at("theirs")).unwrap(), "theirs");
+        for number in 3..BACKUPS {
+            fs::write(at(&format!("a.json.bak.{number}")), "").unwrap();
+        }
+        let refused = write(&at("a.json"), Some("3"), "4", true).unwrap_err();
+        assert!(refused.to_string().contains("move some elsewhere"), "{refused}");
+        assert_eq!(fs::read_to_string(at("a.json")).unwrap(), "3");
     }
 
     #[test]

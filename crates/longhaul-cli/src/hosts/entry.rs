@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use longhaul_gateway::shell;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
@@ -29,6 +29,18 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// What a file says of one server, whatever else is in it.
+    pub(super) fn alone(host: &'static Host, name: &str, file: &Path, value: &Value) -> Self {
+        Self {
+            host,
+            name: name.to_owned(),
+            file: file.to_owned(),
+            value: value.as_object().cloned().unwrap_or_default(),
+            inputs: Vec::new(),
+            workspace: PathBuf::new(),
+        }
+    }
+
     /// How it is named on a command line.
     pub(crate) fn target(&self) -> String {
         format!("{}:{}", self.host.name, self.name)
@@ -246,5 +258,5 @@ fn read_env(path: &str) -> Outcome<Vec<(String, String)>> {
         let quoted = |sign| value.strip_prefix(sign).and_then(|rest| rest.strip_suffix(sign));
         Some((name.trim().to_owned(), quoted('"').or_else(|| quoted('\'')).unwrap_or(value).to_owned()))
     };
-    Ok(text.lines().filter_map(line).collect())
+    Ok(file::unmarked(&text).lines().filter_map(line).collect())
 }

@@ -1,6 +1,6 @@
 //! A host's file: JSON, with comments where the host takes them, or TOML.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,38 @@ pub(crate) fn text(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
+/// The text of a file that is there, or `None` of one that can be made.
+///
+/// # Errors
+///
+/// When it cannot be read, or what is in its place keeps it from being made.
+pub(crate) fn text_if_there(path: &Path) -> Result<Option<String>, String> {
+    if path.exists() {
+        return text(path).map(Some);
+    }
+    // Whoever made such a link wants the file elsewhere.
+    if let Some(link) = path.ancestors().find(|place| place.is_symlink() && !place.exists()) {
+        let target = fs::read_link(link).map_err(|error| error.to_string())?;
+        let what = if link == path { "it".to_owned() } else { link.display().to_string() };
+        return Err(format!("{what} is a link to {}, which is not there", target.display()));
+    }
+    match path.ancestors().skip(1).find(|folder| folder.exists()) {
+        Some(file) if !file.is_dir() => Err(format!("{} is no folder", file.display())),
+        _ => Ok(None),
+    }
+}
+
+/// A text without the mark of its order of bytes, with which some editors begin.
+pub(crate) fn unmarked(text: &str) -> &str {
+    text.strip_prefix(MARK).unwrap_or(text)
+}
+
+/// What such a mark is in UTF-8.
+pub(super) const MARK: char = '\u{feff}';
+
 /// What a file says, whichever of the two it is.
 pub(crate) fn value(path: &Path, text: &str) -> Result<Value, String> {
+    let text = unmarked(text);
     if path.extension().is_some_and(|extension| extension == "toml") {
         // Its message shows the line, which may hold a secret.
         return toml::from_str::<Value>(text).map_err(|error| {
@@ -85,7 +115,6 @@ pub(super) fn below(host: &Host, servers: &Map<String, Value>) -> Option<&'stati
 /// The folder of the project that a file is of.
 fn workspace(host: &Host, path: &Path, here: &Here) -> PathBuf {
     let depth = host.project.map_or(0, |name| Path::new(name).components().count());
-    let is_user = host.user_file(here).as_deref() == Some(path);
-    let folder = if is_user { None } else { path.ancestors().nth(depth) };
+    let folder = if host.has_for_user(path, here) { None } else { path.ancestors().nth(depth) };
     folder.unwrap_or(&here.folder).to_owned()
 }

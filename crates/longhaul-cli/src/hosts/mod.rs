@@ -42,6 +42,13 @@ enum Home {
     Xdg(&'static str),
 }
 
+/// Whose file it is.
+#[derive(Clone, Copy, Debug)]
+enum Of {
+    Project,
+    User,
+}
+
 /// What is replaced in what a file says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Variables {
@@ -217,8 +224,13 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// When the host takes what has it for a setting.
+    /// When nobody could name it, it looks like a path that leads elsewhere, or the host takes what has it for a setting.
     pub(crate) fn check_name(&self, name: &str) -> Outcome<()> {
+        let is_path = name.split(['/', '\\']).any(|part| matches!(part.trim(), "" | "." | ".."));
+        if is_path {
+            return Err(Failure::usage(format!("`{}` is no name of a server", clean::line(name, 80)))
+                .next("--name NAME gives it one, such as ci"));
+        }
         if self.name == "opencode" && matches!(name, "servers" | "timeout") {
             return Err(Failure::usage(format!("{} takes `{name}` for a setting, not a server", self.title))
                 .next("--name NAME gives it another"));
@@ -228,14 +240,29 @@ impl Host {
 
     /// The file of the project that `here` is in: the one that is there, or that would be.
     pub(crate) fn project_file(&self, here: &Here) -> Option<PathBuf> {
-        let name = self.project?;
-        let folders = here.folder.ancestors().take_while(|folder| here.home.as_deref() != Some(folder));
-        let there = folders.map(|folder| folder.join(name)).find(|file| file.is_file());
-        Some(there.unwrap_or_else(|| here.folder.join(name)))
+        let there = self.project_files(here).into_iter().next();
+        Some(there.unwrap_or(here.folder.join(self.project?)))
     }
 
-    /// The file of its user.
+    /// The file of its user: the one that is there, or that would be.
     pub(crate) fn user_file(&self, here: &Here) -> Option<PathBuf> {
+        let there = self.user_files(here).into_iter().find(|file| file.exists());
+        there.or_else(|| self.user_place(here))
+    }
+
+    /// The files of the project that are there, in the nearest folder that has any; what the first says counts.
+    fn project_files(&self, here: &Here) -> Vec<PathBuf> {
+        let Some(name) = self.project else { return Vec::new() };
+        let folders = here.folder.ancestors().take_while(|folder| here.home.as_deref() != Some(folder));
+        let there = |folder: &Path| -> Vec<PathBuf> {
+            let files = self.forms(&folder.join(name), Of::Project).into_iter();
+            files.filter(|file| file.is_file()).collect()
+        };
+        folders.map(there).find(|files| !files.is_empty()).unwrap_or_default()
+    }
+
+    /// Where its user's file is, if it has the name that most have.
+    fn user_place(&self, here: &Here) -> Option<PathBuf> {
         Some(match self.user {
             Home::At(file) => here.home.as_ref()?.join(file),
             Home::Xdg(file) if cfg!(target_os = "macos") => here.home.as_ref()?.join(".config").join(file),
@@ -243,11 +270,31 @@ impl Host {
         })
     }
 
+    /// The files that it reads in the place of one: what the first says counts.
+    fn forms(&self, file: &Path, of: Of) -> Vec<PathBuf> {
+        let file = file.to_owned();
+        match of {
+            _ if self.name != "opencode" => vec![file],
+            Of::Project => vec![file.clone(), file.with_extension("jsonc")],
+            Of::User => vec![file.with_extension("jsonc"), file],
+        }
+    }
+
+    /// The files that its user may have.
+    fn user_files(&self, here: &Here) -> Vec<PathBuf> {
+        self.user_place(here).map(|file| self.forms(&file, Of::User)).unwrap_or_default()
+    }
+
+    /// Whether a file is its user's, and no project's.
+    fn has_for_user(&self, file: &Path, here: &Here) -> bool {
+        self.user_files(here).iter().any(|users| users == file)
+    }
+
     /// The servers that it has, those nearest to the project first; and which files could not be read.
     pub(crate) fn servers(&'static self, here: &Here) -> (Vec<Entry>, Vec<String>) {
         let (mut entries, mut problems) = (Vec::<Entry>::new(), Vec::new());
-        let files = [self.project_file(here), self.user_file(here)];
-        for file in files.into_iter().flatten().filter(|file| file.exists()) {
+        let files = self.project_files(here).into_iter().chain(self.user_files(here));
+        for file in files.filter(|file| file.exists()) {
             match file::read(self, &file, here) {
                 // What is nearer hides what is farther.
                 Ok(found) => {

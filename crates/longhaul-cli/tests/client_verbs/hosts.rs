@@ -8,7 +8,7 @@ use super::answers::Person;
 use super::{Server, folder, longhaul};
 
 /// Runs the program for a user whose home is in `folder`.
-fn run(folder: &Path, words: &[&str]) -> (i32, String, String) {
+pub(super) fn run(folder: &Path, words: &[&str]) -> (i32, String, String) {
     let home = folder.join("home");
     let mut command = longhaul(folder, words);
     super::ended(command.env("HOME", &home).env_remove("XDG_CONFIG_HOME").output().unwrap())
@@ -89,7 +89,7 @@ fn a_host_is_told_of_a_server_when_its_user_agrees() {
     assert_eq!(codex, "[mcp_servers.longhaul]\nurl = \"https://h.example/mcp\"\n");
     for (words, said) in [
         (&["connect", "vscod"][..], "did you mean `vscode`?"),
-        (&["connect", "claude", "none.toml"], "is no configuration that can be used"),
+        (&["connect", "claude", "none.toml"], "there is no none.toml"),
         (&["connect", "claude-desktop", "--url", "https://h/mcp"], "takes commands only"),
         (
             &["connect", "opencode", "--url", "https://h/mcp", "--name", "servers"],

@@ -4,6 +4,8 @@
 
 mod answers;
 mod check;
+mod connecting;
+mod ends;
 mod exit_codes;
 mod hostile;
 mod hosts;
@@ -518,7 +520,7 @@ fn a_wait_that_runs_out_leaves_the_task_and_says_so() {
     assert_eq!(code, 7, "{err}");
     assert!(err.contains("is still running\nhelp: longhaul tasks watch work-"), "{err}");
     let (code, _, err) = run(folder.path(), &["call", "--wait", "500ms", "--no-task", &server.url, "work"]);
-    assert_eq!(code, 1, "{err}");
+    assert_eq!(code, 8, "{err}");
     assert!(err.contains("no answer within 500ms"), "{err}");
 }
 

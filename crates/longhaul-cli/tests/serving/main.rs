@@ -174,7 +174,7 @@ fn the_page_is_opened_by_a_link_that_is_good_once() {
     let (_, link) = server.said.split_once("  page     ").unwrap();
     let link = link.split_whitespace().next().unwrap();
     assert_eq!((status(link), status(link)), (303, 401), "{link}");
-    let address = link.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    let address = &link.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
     let (code, another, err) = run(folder.path(), &["page", "--http", address]);
     assert_eq!(code, 0, "{err}");
     assert_eq!((status(another.trim()), status(another.trim())), (303, 401), "{another}");
@@ -188,6 +188,32 @@ fn the_page_is_opened_by_a_link_that_is_good_once() {
     }
     let (code, _, err) = run(folder.path(), &["page", "--store", "memory:"]);
     assert_eq!(code, 2, "{err}");
+    // Where nothing listens that is said of the link.
+    let (code, out, err) = run(folder.path(), &["page", "--http", address]);
+    assert!(
+        code == 0 && out.contains("/?key=") && err.contains(&format!("nothing listens at {address}")),
+        "{err}"
+    );
+    for address in ["127.0.0.1:0", "0.0.0.0:8420"] {
+        let (code, out, err) = run(folder.path(), &["page", "--http", address]);
+        assert!(code == 2 && out.is_empty(), "{address}: {out}{err}");
+    }
+}
+
+#[test]
+fn no_link_opens_what_is_not_there_and_looking_for_it_makes_nothing() {
+    let folder = folder("");
+    for words in [&["page"][..], &["page", "--store", "sqlite:typo.db"]] {
+        let (code, out, err) = run(folder.path(), words);
+        assert!(code == 2 && out.is_empty() && err.contains("there is no store"), "{words:?}: {out}{err}");
+    }
+    let there: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(there, ["longhaul.toml"]);
+    let config = format!("[page]\nenabled = false\n{TOOLS}");
+    std::fs::write(folder.path().join("longhaul.toml"), config).unwrap();
+    let (code, _, err) = run(folder.path(), &["page"]);
+    assert!(code == 2 && err.contains("has no pages"), "{err}");
 }
 
 #[test]

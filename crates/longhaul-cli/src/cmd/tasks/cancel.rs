@@ -3,12 +3,12 @@
 use longhaul::client::Error;
 use longhaul::proto::model::TaskStatus;
 use longhaul::store::{Cancellation, Outcome as Ended, Scope};
-use longhaul::tasks::project::{self, View};
 use longhaul_gateway::causes::in_words;
 use longhaul_gateway::tool::end_run;
 
 use super::node::settled;
 use super::origin::{Local, Origin, Remote};
+use super::view::{stands, stands_in};
 use super::watch::status_event;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -43,7 +43,7 @@ async fn cancel_there(remote: &Remote, given: &str) -> Outcome<(String, TaskStat
     let (id, task) = (remote.id(given).to_owned(), remote.task(given));
     task.cancel().await?;
     let status = match task.get().await {
-        Ok(task) => task.status,
+        Ok(task) => stands(&task),
         // It is not there any more, which is as good as cancelled.
         Err(Error::NoSuchTask { .. }) => TaskStatus::Cancelled,
         Err(error) => return Err(error.into()),
@@ -83,7 +83,7 @@ async fn cancel(local: &Local, given: &str) -> Outcome<String> {
         }
         Cancellation::AlreadyTerminal(record) => {
             let id = record.id.as_str();
-            Err(already_ended(id, project::status(&record, View::D3)).next(local.command("result", id)))
+            Err(already_ended(id, stands_in(&record)).next(local.command("result", id)))
         }
         Cancellation::NotFound => {
             let message = format!("task {} has been forgotten", record.id);

@@ -6,7 +6,7 @@ use longhaul::tasks::shown_arguments;
 
 use super::node::settled;
 use super::origin::{Local, Origin, Remote};
-use super::view::{Shown, age, ahead, ask, now, past, took};
+use super::view::{Shown, age, ahead, ask, now, past, stands, stands_in, took};
 use super::watch::asked_of;
 use crate::ask::Question;
 use crate::exit::Exit;
@@ -47,7 +47,7 @@ fn show(record: &Record, local: &Local) -> Outcome<()> {
     let at = local.store.now();
     let shown = Shown::of_record(record);
     let tool = clean::line(&record.tool, 128);
-    let (id, status) = (&record.id, shown.status.replace('_', " "));
+    let (id, status) = (&record.id, stands_in(record).as_str().replace('_', " "));
     print(format!("{id}  {tool}  {status}  {}", now(record, WHOLE)).trim_end())?;
     let asked = asked_of(record);
     if !asked.is_empty() {
@@ -101,7 +101,7 @@ fn show(record: &Record, local: &Local) -> Outcome<()> {
 
 fn show_remote(task: &Task, remote: &Remote) -> Outcome<()> {
     let message = clean::line(task.status_message.as_deref().unwrap_or_default(), WHOLE);
-    print(format!("{}  {}  {message}", clean::line(&task.id, 128), task.status.as_str()).trim_end())?;
+    print(format!("{}  {}  {message}", clean::line(&task.id, 128), stands(task).as_str()).trim_end())?;
     if task.status == TaskStatus::InputRequired {
         let who = "you, as the server knows its caller";
         show_asked(&Question::of_task(task), who, &remote.command("answer", &task.id))?;

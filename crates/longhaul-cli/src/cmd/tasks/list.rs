@@ -1,14 +1,13 @@
 //! `longhaul tasks list`: the tasks of a store, newest first.
 
 use longhaul::store::{Filter, Record, Scope};
-use longhaul::tasks::project::{self, View};
 use serde::Serialize;
 use serde_json::json;
 
 use super::node::settle;
 use super::origin::{Local, Origin};
 use super::table::Rows;
-use super::view::{Shown, now, past, took};
+use super::view::{Shown, now, past, stands_in, took};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::handles::{self, Handle};
@@ -18,6 +17,13 @@ use crate::term::{Manner, clean, is_terminal, note, print};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  longhaul tasks list --open --tool test")]
 pub(crate) struct Args {
+    #[command(flatten)]
+    pub(super) which: Which,
+}
+
+/// Which are listed, and how many.
+#[derive(clap::Args, Debug, PartialEq)]
+pub(crate) struct Which {
     /// Only those that have not ended.
     #[arg(long)]
     open: bool,
@@ -29,13 +35,13 @@ pub(crate) struct Args {
     limit: u64,
 }
 
-impl Default for Args {
+impl Default for Which {
     fn default() -> Self {
         Self { open: false, tool: None, limit: 25 }
     }
 }
 
-pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
+pub(super) async fn run(origin: &Origin, which: &Which, manner: Manner) -> Outcome {
     let local = match origin {
         Origin::Store(local) => local,
         Origin::Server(_) => {
@@ -45,10 +51,10 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
             .next("`longhaul tasks get ID --url …`, or list the store: --store sqlite:FILE"));
         }
     };
-    let mut found = read(local, args).await?;
+    let mut found = read(local, which).await?;
     if found.records.iter().any(|record| !record.is_terminal()) {
         settle(local, &found.records).await;
-        found = read(local, args).await?;
+        found = read(local, which).await?;
     }
     if manner.is_json() {
         print(&found.json()?)?;
@@ -57,7 +63,7 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
     if found.unopened > 0 {
         note(&not_shown(found.unopened));
     } else if found.records.is_empty() {
-        note(if args.open { "no open tasks" } else { "no tasks" });
+        note(if which.open { "no open tasks" } else { "no tasks" });
     }
     if found.records.is_empty() {
         return Ok(Exit::Done);
@@ -80,14 +86,14 @@ const NOW: usize = 60;
 
 /// Where no store is: the tasks that `longhaul call` started from here, as far as they are known without asking for them.
 /// Says whether there are any.
-pub(super) fn remembered(args: &Args, manner: Manner) -> Outcome<bool> {
-    let Some(path) = handles::path().filter(|_| !args.open) else { return Ok(false) };
+pub(super) fn remembered(which: &Which, manner: Manner) -> Outcome<bool> {
+    let Some(path) = handles::path().filter(|_| !which.open) else { return Ok(false) };
     let mut handles = handles::read(&path).map_err(anyhow::Error::from)?;
-    handles.retain(|handle| args.tool.as_ref().is_none_or(|tool| *tool == handle.tool));
+    handles.retain(|handle| which.tool.as_ref().is_none_or(|tool| *tool == handle.tool));
     if handles.is_empty() {
         return Ok(false);
     }
-    let shown = usize::try_from(args.limit).unwrap_or(usize::MAX).min(handles.len());
+    let shown = usize::try_from(which.limit).unwrap_or(usize::MAX).min(handles.len());
     if manner.is_json() {
         let task = |handle: &Handle| json!({ "taskId": handle.task, "tool": handle.tool, "server": handle.server.name(), "createdAt": handle.started });
         let tasks: Vec<_> = handles.iter().take(shown).map(task).collect();
@@ -117,12 +123,12 @@ struct Found {
     unopened: usize,
 }
 
-async fn read(local: &Local, args: &Args) -> Outcome<Found> {
-    let mut filter = if args.open { Filter::open() } else { Filter::all() };
-    if let Some(tool) = &args.tool {
+async fn read(local: &Local, which: &Which) -> Outcome<Found> {
+    let mut filter = if which.open { Filter::open() } else { Filter::all() };
+    if let Some(tool) = &which.tool {
         filter = filter.of_tool(tool.as_str());
     }
-    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let limit = usize::try_from(which.limit).unwrap_or(usize::MAX);
     let mut records = Vec::new();
     let (mut after, mut unopened) = (None, 0);
     loop {
@@ -140,7 +146,7 @@ async fn read(local: &Local, args: &Args) -> Outcome<Found> {
 fn table(records: &[Record], at: longhaul::store::Time) -> String {
     let mut rows = vec![["STATUS", "ID", "TOOL", "NOW", "STARTED", "TOOK"].map(str::to_owned)];
     for record in records {
-        let status = project::status(record, View::D3).as_str().replace('_', " ");
+        let status = stands_in(record).as_str().replace('_', " ");
         let started = past(at.since(record.created_at));
         let tool = clean::line(&record.tool, 40);
         rows.push([status, record.id.to_string(), tool, now(record, NOW), started, took(record, at)]);

@@ -17,7 +17,7 @@ mod watch;
 use clap::Subcommand;
 
 use crate::exit::Exit;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::term::Manner;
 use origin::{Origin, OriginArgs};
 
@@ -39,6 +39,8 @@ The beginning of an id will do, if only one task's id begins so; not with --url.
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
+    #[command(flatten)]
+    which: list::Which,
     #[command(flatten)]
     origin: OriginArgs,
     /// Print JSON, and failures as one JSON line.
@@ -70,17 +72,23 @@ pub(crate) fn run(args: &Args) -> Exit {
 }
 
 async fn tasks(args: &Args, manner: Manner) -> Outcome {
-    let place = &args.origin;
+    let (place, which) = (&args.origin, &args.which);
+    if args.verb.is_some() && *which != list::Which::default() {
+        return Err(Failure::usage("--open, --tool and --limit are of the list, and stand behind its verb")
+            .next("longhaul tasks list --open"));
+    }
     match &args.verb {
         Some(Verb::Watch(args)) => watch::run(place, args, manner).await,
         Some(Verb::Wait(args)) => wait::run(place, args, manner).await,
         Some(Verb::Answer(args)) => answer::run(place, args, manner).await,
-        None if place.is_nowhere() && list::remembered(&list::Args::default(), manner)? => Ok(Exit::Done),
-        Some(Verb::List(args)) if place.is_nowhere() && list::remembered(args, manner)? => Ok(Exit::Done),
+        None if place.is_nowhere() && list::remembered(which, manner)? => Ok(Exit::Done),
+        Some(Verb::List(list::Args { which })) if place.is_nowhere() && list::remembered(which, manner)? => {
+            Ok(Exit::Done)
+        }
         other => {
             let id = other.as_ref().and_then(Verb::id);
             let origin = place.open(id, manner.is_json(), |_, options| options).await?;
-            let done = on(&origin, other.as_ref(), manner).await;
+            let done = on(&origin, other.as_ref(), which, manner).await;
             origin.close().await;
             done
         }
@@ -103,9 +111,9 @@ impl Verb {
     }
 }
 
-async fn on(origin: &Origin, verb: Option<&Verb>, manner: Manner) -> Outcome {
+async fn on(origin: &Origin, verb: Option<&Verb>, which: &list::Which, manner: Manner) -> Outcome {
     match verb {
-        Some(Verb::List(args)) => list::run(origin, args, manner).await,
+        Some(Verb::List(args)) => list::run(origin, &args.which, manner).await,
         Some(Verb::Get(args)) => get::run(origin, args, manner).await,
         Some(Verb::Log(args)) => log::run(origin, args, manner).await,
         Some(Verb::Result(args)) => result::run(origin, args, manner).await,
@@ -113,7 +121,7 @@ async fn on(origin: &Origin, verb: Option<&Verb>, manner: Manner) -> Outcome {
         Some(Verb::Again(args)) => again::run(origin, args, manner).await,
         // The others have found their tasks themselves.
         None | Some(Verb::Watch(_) | Verb::Wait(_) | Verb::Answer(_)) => {
-            list::run(origin, &list::Args::default(), manner).await
+            list::run(origin, which, manner).await
         }
     }
 }

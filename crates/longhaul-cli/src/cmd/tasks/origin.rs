@@ -13,6 +13,7 @@ use longhaul_gateway::shell;
 use longhaul_gateway::tool::{Copies, Streams};
 
 use crate::ask::Question;
+use crate::configuration::FILE as CONFIG;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::handles::{self, Found, Handle, Place};
@@ -139,17 +140,11 @@ impl OriginArgs {
 
     async fn open_store(&self) -> Outcome<Local> {
         let settings = self.settings()?;
-        match &settings.url {
-            StoreUrl::Memory => {
-                return Err(Failure::usage("a store in memory is known to its server alone")
-                    .next("ask the server: --url http://127.0.0.1:8420/mcp"));
-            }
-            StoreUrl::Sqlite(path) if !path.exists() => {
-                return Err(Failure::usage(format!("there is no store {}", path.display()))
-                    .next("`longhaul serve` makes it; is this where it was started?"));
-            }
-            StoreUrl::Sqlite(_) | StoreUrl::Postgres(_) | StoreUrl::Redis(_) => {}
+        if settings.url == StoreUrl::Memory {
+            return Err(Failure::usage("a store in memory is known to its server alone")
+                .next("ask the server: --url http://127.0.0.1:8420/mcp"));
         }
+        store::must_be_there(&settings.url)?;
         let store::Store { tasks: store, registry, .. } = store::open_or_read(&settings).await?;
         Ok(Local { store, registry, settings, found_by: self.as_options() })
     }
@@ -184,9 +179,6 @@ impl OriginArgs {
         Ok(settings)
     }
 }
-
-/// The configuration that is meant where none is named.
-const CONFIG: &str = "longhaul.toml";
 
 fn configured(file: &Path) -> Outcome<config::Store> {
     if !file.exists() {

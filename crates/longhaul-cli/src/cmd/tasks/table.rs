@@ -10,7 +10,7 @@ pub(super) struct Rows<const N: usize> {
     pub(super) rows: Vec<[String; N]>,
     /// The column of ids, which are always whole.
     pub(super) id: usize,
-    /// The columns that give way where there is too little room: the first is cut before it goes.
+    /// The columns that give way where there is too little room: the first is cut and goes last, the others go in this order.
     pub(super) give_way: &'static [usize],
 }
 
@@ -24,28 +24,30 @@ impl<const N: usize> Rows<N> {
     fn fitted(mut self, width: usize) -> String {
         let length = |column: usize| self.rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
         let lengths: [usize; N] = std::array::from_fn(length);
-        let mut columns: Vec<usize> = (0..N).collect();
+        let mut columns: Vec<usize> = (0..N).filter(|column| !self.give_way.contains(column)).collect();
         // A space stands before and behind each.
-        let excess = |columns: &[usize]| {
-            let needed: usize = columns.iter().map(|column| lengths[*column] + 2).sum();
-            needed.saturating_sub(1).saturating_sub(width)
+        let needed: usize = columns.iter().map(|column| lengths[*column] + 2).sum();
+        let Some(mut room) = width.saturating_add(1).checked_sub(needed) else { return self.pairs(width) };
+        let (cut_first, others) = match self.give_way {
+            [first, others @ ..] => (Some(*first), others),
+            [] => (None, &[][..]),
         };
-        for (nth, column) in self.give_way.iter().enumerate() {
-            let excess = excess(&columns);
-            if excess == 0 {
-                break;
-            }
-            if nth == 0 && lengths[*column] >= excess + LEAST {
-                for row in &mut self.rows {
-                    row[*column] = cut(&row[*column], lengths[*column] - excess);
-                }
-                break;
-            }
-            columns.retain(|other| other != column);
+        let cut_first = cut_first.filter(|column| lengths[*column].min(LEAST) + 2 <= room);
+        room -= cut_first.map_or(0, |column| lengths[column].min(LEAST) + 2);
+        for column in others.iter().rev() {
+            let Some(left) = room.checked_sub(lengths[*column] + 2) else { break };
+            room = left;
+            columns.push(*column);
         }
-        // What is cut has become short enough, so this is about what cannot be.
-        let is_cut = columns.len() == N;
-        if is_cut || excess(&columns) == 0 { self.table(&columns) } else { self.pairs(&columns) }
+        if let Some(column) = cut_first {
+            let most = lengths[column].min(LEAST).saturating_add(room);
+            for row in &mut self.rows {
+                row[column] = cut(&row[column], most);
+            }
+            columns.push(column);
+        }
+        columns.sort_unstable();
+        self.table(&columns)
     }
 
     fn table(&self, columns: &[usize]) -> String {
@@ -64,15 +66,19 @@ impl<const N: usize> Rows<N> {
         table.trim_fmt()
     }
 
-    /// Each id on a line of its own, and below it what else there is.
-    fn pairs(&self, columns: &[usize]) -> String {
+    /// Each id on a line of its own, and below it what never gives way, and as much as has room of what is cut.
+    fn pairs(&self, width: usize) -> String {
         let pair = |row: &[String; N]| {
-            let rest: Vec<&str> = columns
-                .iter()
-                .filter(|column| **column != self.id)
-                .map(|column| row[*column].as_str())
-                .collect();
-            format!(" {}\n   {}", row[self.id], rest.join("  "))
+            let stays = |column: &usize| *column != self.id && !self.give_way.contains(column);
+            let mut line =
+                (0..N).filter(stays).fold("  ".to_owned(), |line, column| line + " " + &row[column] + " ");
+            let room = width.saturating_sub(line.width() + 1);
+            if let Some(text) = self.give_way.first().map(|column| &row[*column])
+                && text.width().min(LEAST) <= room
+            {
+                line = line + " " + &cut(text, room);
+            }
+            format!(" {}\n{}", row[self.id], line.trim_end())
         };
         self.rows.iter().skip(1).map(pair).collect::<Vec<_>>().join("\n")
     }
@@ -130,6 +136,8 @@ mod tests {
         );
         assert_eq!(lines(30)[1], " working  test-3q9v8k2f  1m1s");
         assert_eq!(lines(26)[1], " working  test-3q9v8k2f");
-        assert_eq!(lines(20), [" test-3q9v8k2f", "   working"]);
+        assert_eq!(lines(20), [" test-3q9v8k2f", "   working  212/412…"]);
+        assert_eq!(lines(19), [" test-3q9v8k2f", "   working"]);
+        assert_eq!(lines(33)[1], " working  test-3q9v8k2f  212/412…", "it says more than how long it took");
     }
 }

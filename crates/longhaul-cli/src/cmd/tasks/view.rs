@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use longhaul::client::TaskHandle;
 use longhaul::proto::jsonrpc::ErrorObject;
-use longhaul::proto::model::{Progress, Task};
-use longhaul::store::{Record, Time};
+use longhaul::proto::model::{Progress, Task, TaskStatus};
+use longhaul::store::{Phase, Record, Time};
 use longhaul::tasks::project::{self, View};
 use longhaul::tasks::shown_arguments;
 use longhaul_gateway::config::format_duration;
@@ -24,7 +24,9 @@ pub(crate) struct Shown {
     pub(crate) task_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tool: Option<String>,
+    /// As the protocol has it, to which what a tool says of its failure is a result like any other.
     pub(crate) status: &'static str,
+    pub(crate) failed: bool,
     pub(crate) status_message: Option<String>,
     pub(crate) created_at: String,
     pub(crate) last_updated_at: String,
@@ -54,6 +56,7 @@ impl Shown {
             task_id: task.id.clone(),
             tool: None,
             status: task.status.as_str(),
+            failed: stands(task) == TaskStatus::Failed,
             status_message: task.status_message.clone(),
             created_at: task.created_at.clone(),
             last_updated_at: task.last_updated_at.clone(),
@@ -93,6 +96,17 @@ impl Shown {
     }
 }
 
+/// Where a task stands, for a person: a tool that says it failed has failed.
+pub(crate) fn stands(task: &Task) -> TaskStatus {
+    let is_failure = task.result.as_ref().is_some_and(|result| result.is_error);
+    if is_failure { TaskStatus::Failed } else { task.status }
+}
+
+/// The same of one in a store.
+pub(crate) fn stands_in(record: &Record) -> TaskStatus {
+    project::status(record, View::D2)
+}
+
 /// How far a task is, as its caller would be told.
 pub(crate) fn progress(record: &Record) -> Option<Progress> {
     let progress = record.progress.as_ref()?;
@@ -104,9 +118,14 @@ pub(crate) fn progress(record: &Record) -> Option<Progress> {
 
 /// `212/412 running api::auth`, or why it ended, in so many characters at most.
 pub(crate) fn now(record: &Record, limit: usize) -> String {
-    let task = project::task(record, View::D3);
+    let message = project::task(record, View::D2).status_message.unwrap_or_default();
     let progress = progress(record).filter(|_| !record.is_terminal());
-    clean::line(&counted(progress.as_ref(), &task.status_message.unwrap_or_default(), " "), limit)
+    match record.phase {
+        Phase::Queued { .. } if message.is_empty() && progress.is_none() => {
+            clean::line("queued: waits for a server with a place for its tool", limit)
+        }
+        _ => clean::line(&counted(progress.as_ref(), &message, " "), limit),
+    }
 }
 
 /// How long it took, or has taken so far.
