@@ -15,14 +15,14 @@ fn a_short_wait_leaves_a_call_that_its_server_makes_a_task_later() {
     std::fs::write(folder.path().join("longhaul.toml"), format!("{SLOW}{never}")).unwrap();
     let server = Server::start(folder.path());
     for revision in ["2025-11-25", "2026-07-28"] {
-        let words = ["call", "--wait", "500ms", "--revision", revision, &server.url, "slow"];
+        let words = ["call", "--wait", "1s", "--revision", revision, &server.url, "slow"];
         let (code, _, err) = run(folder.path(), &words);
         assert!(code == 7 && err.contains("is still running\nhelp: longhaul tasks watch slow-"), "{err}");
     }
     // One that is no task by then is cancelled, and that is no failure of its tool.
-    let (code, _, err) = run(folder.path(), &["call", "--wait", "500ms", &server.url, "never"]);
-    assert!(code == 8 && err.contains("no answer within 500ms; the call was cancelled"), "{err}");
-    let words = ["call", "--json", "--wait", "500ms", "--no-task", &server.url, "slow"];
+    let (code, _, err) = run(folder.path(), &["call", "--wait", "1s", &server.url, "never"]);
+    assert!(code == 8 && err.contains("no answer within 1s; the call was cancelled"), "{err}");
+    let words = ["call", "--json", "--wait", "1s", "--no-task", &server.url, "slow"];
     let (code, _, err) = run(folder.path(), &words);
     assert!(code == 8 && err.contains("\"timed_out\""), "{err}");
 }

@@ -110,6 +110,9 @@ fn letters_that_take_two_columns_fit_as_well() {
     let server = Server::start(folder.path());
     let (code, _, err) = run(folder.path(), &["call", "--wait", "1s", &server.url, "wide"]);
     assert_eq!(code, 7, "{err}");
+    eventually("it does not say how far it is", || {
+        run(folder.path(), &["tasks", "list", "--json"]).1.contains("長い名前")
+    });
     for terminal in TERMINALS {
         let width = usize::from(terminal.0);
         let (status, shown) = harmless(folder.path(), terminal, &["tasks"], None);
