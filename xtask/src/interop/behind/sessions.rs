@@ -107,7 +107,10 @@ impl Session {
             }
             End::Killed => child.kill()?,
         }
+        // Waiting would close it: who is asked to end is to be asked alone.
+        let stdin = child.stdin.take();
         let status = child.wait()?;
+        drop(stdin);
         talked?;
         ensure!(matches!(self.end, End::Killed) || status.code() == Some(awaited), "it ended with {status}");
         Ok(())
