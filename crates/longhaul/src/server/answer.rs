@@ -298,6 +298,35 @@ pub(super) fn now_or_later(
     }
 }
 
+/// Answers with what a request has come to at its first poll.
+pub(super) fn at_once<T: Send + 'static>(
+    envelope: Envelope,
+    cx: Cx,
+    outcome: Result<T, ErrorObject>,
+    write: fn(&T, &mut ResultWriter<'_>),
+    out: &mut Vec<u8>,
+) -> Dispatched {
+    // What it has said until now goes before its answer.
+    if cx.outlet().was_used() {
+        return later(envelope, cx, written(outcome, write));
+    }
+    Dispatched::Answered(match outcome {
+        Ok(done) => envelope.result(out, |result| write(&done, result)),
+        Err(error) => envelope.error(out, &error),
+    })
+}
+
+/// Writes what a request has come to.
+pub(super) fn written<T: Send + 'static>(
+    outcome: Result<T, ErrorObject>,
+    write: fn(&T, &mut ResultWriter<'_>),
+) -> Write {
+    match outcome {
+        Ok(done) => Box::new(move |envelope, out| envelope.result(out, |result| write(&done, result))),
+        Err(error) => refused(error),
+    }
+}
+
 /// Answers with what `start` begins, once it is done, as `write` writes it. A panic on the way becomes an answer too.
 pub(super) fn when_done<T: Send + 'static, F>(
     envelope: Envelope,
@@ -313,15 +342,7 @@ where
         Ok(working) => working,
         Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
     };
-    let answer = async move {
-        match working.await {
-            Ok(done) => Box::new(move |envelope: &Envelope, out: &mut Vec<u8>| {
-                envelope.result(out, |result| write(&done, result))
-            }) as Write,
-            Err(error) => refused(error),
-        }
-    };
-    now_or_later(envelope, cx, None, answer, out)
+    now_or_later(envelope, cx, None, async move { written(working.await, write) }, out)
 }
 
 /// What `start` begins; a panic on the way is an error.

@@ -21,8 +21,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::answer::{Dispatched, Envelope, Write, later, now_or_later, refused};
-use super::ask::{Back, Begun, Reply, Rounds, TaskRounds, Topic, Turn, courier};
+use super::answer::{self, Dispatched, Envelope, Write, at_once, later, now_or_later, refused};
+use super::ask::{Back, Begun, Rounds, TaskRounds, Topic, Turn, courier, reply};
 use super::by_hand::ByHand;
 use super::caught::Caught;
 use super::companion::{Companion, beats};
@@ -218,7 +218,7 @@ impl InPlace<'_> {
             }
         };
         if let Poll::Ready(outcome) = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
-            return at_once(envelope, cx, outcome, out);
+            return at_once(envelope, cx, outcome, CallToolResult::write, out);
         }
         let (guard, its) = (cx.cancel_on_drop(), cx.clone());
         let answered = async move {
@@ -255,9 +255,9 @@ impl InPlace<'_> {
         if cx.interview().spending().is_none()
             && let Poll::Ready(outcome) = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()))
         {
-            return at_once(envelope, cx, outcome, out);
+            return at_once(envelope, cx, outcome, CallToolResult::write, out);
         }
-        let handler = Box::pin(async move { reply(future.await) });
+        let handler = Box::pin(async move { reply(future.await, CallToolResult::write) });
         let rounds = Rounds::new(desk, &cx, topic, place);
         now_or_later(envelope, cx.clone(), None, rounds.run(cx, handler), out)
     }
@@ -267,30 +267,6 @@ impl InPlace<'_> {
 pub(super) fn topic<'t>(tool: &'t Tool, arguments: &'t str) -> Topic<'t> {
     let (name, reentrant) = (&tool.definition.name, tool.is_reentrant());
     Topic { method: "tools/call", name, arguments, reentrant, asks: !tool.asks.is_empty() }
-}
-
-/// Answers with what a call has given at its first poll.
-fn at_once(
-    envelope: Envelope,
-    cx: Cx,
-    outcome: Result<CallToolResult, ErrorObject>,
-    out: &mut Vec<u8>,
-) -> Dispatched {
-    if cx.outlet().was_used() {
-        return later(envelope, cx, written(outcome));
-    }
-    Dispatched::Answered(match outcome {
-        Ok(result) => envelope.result(out, |writer| result.write(writer)),
-        Err(error) => envelope.error(out, &error),
-    })
-}
-
-/// What a tool gave, to be written as often as it is asked for.
-fn reply(outcome: Result<CallToolResult, ErrorObject>) -> Reply {
-    Arc::new(move |envelope, out| match &outcome {
-        Ok(result) => envelope.result(out, |writer| result.write(writer)),
-        Err(error) => envelope.error(out, error),
-    })
 }
 
 /// In which conversation of its user's a client says that it calls.
@@ -773,8 +749,5 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Writes what a tool gave, or the error.
 pub(super) fn written(outcome: Result<CallToolResult, ErrorObject>) -> Write {
-    match outcome {
-        Ok(result) => Box::new(move |envelope, out| envelope.result(out, |writer| result.write(writer))),
-        Err(error) => refused(error),
-    }
+    answer::written(outcome, CallToolResult::write)
 }

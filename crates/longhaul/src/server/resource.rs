@@ -274,27 +274,28 @@ pub(super) fn read_resource(
     let asked = (cx.clone(), params);
     // To read changes nothing, so it may be done again.
     let topic = Topic { method: "resources/read", name: &uri, arguments: "{}", reentrant: true, asks: false };
-    let begin = || start(dispatcher, cx, uri.clone().into_owned()).map(|Reading(reading)| reading);
+    let begin = || start(dispatcher, cx, &uri).map(|Reading(reading)| reading);
     when_answered(&dispatcher.0.desk, envelope, asked, topic, begin, ReadResourceResult::write, out)
 }
 
 /// A resource is found by its own URI first, then by the templates in their order, then by the families.
-fn start(dispatcher: &Dispatcher, cx: Cx, uri: String) -> Result<Reading, ErrorObject> {
+fn start(dispatcher: &Dispatcher, cx: Cx, uri: &str) -> Result<Reading, ErrorObject> {
     let offer = &dispatcher.0.offer;
-    if let Some(resource) = offer.resources.find(&uri) {
+    if let Some(resource) = offer.resources.find(uri) {
         return Ok(resource.start(cx));
     }
     let templates = offer.templates.stock();
     // A template of others may fit what tasks put out as well, which is not theirs.
     if !uri.starts_with(OUTPUT_SCHEME)
-        && let Some(reading) = templates.iter().find_map(|template| template.start(cx.clone(), &uri))
+        && let Some(reading) = templates.iter().find_map(|template| template.start(cx.clone(), uri))
     {
         return Ok(reading);
     }
-    let family = offer.family_of(&uri).ok_or_else(|| not_found(&uri))?;
+    let family = offer.family_of(uri).ok_or_else(|| not_found(uri))?;
     let poll =
         uri.starts_with(OUTPUT_SCHEME).then(|| dispatcher.0.polls.admit(cx.caller(), 1)).transpose()?;
     let asked = poll.map(|poll| (poll, dispatcher.engine().clone()));
+    let uri = uri.to_owned();
     Ok(Reading(Box::pin(async move {
         let read = family.read(cx, &uri).await;
         match (asked, &read) {

@@ -50,7 +50,7 @@ pub use error::AskError;
 use interview::Way;
 pub(super) use interview::{Interview, Turn};
 pub(crate) use line::{Kept, Line};
-pub(super) use rounds::{Begun, Reply, Rounds, Topic, when_answered};
+pub(super) use rounds::{Begun, Reply, Rounds, Topic, reply, when_answered};
 pub(super) use task_rounds::{Back, TaskRounds};
 
 /// What a user did who was asked.

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use longhaul_proto::dialect::ResultWriter;
@@ -17,7 +18,7 @@ use longhaul_tasks::journal::Journal;
 use longhaul_tasks::store::Owner;
 
 use super::super::answer::{
-    Answered, Dispatched, Envelope, Write, now_or_later, refused, started, when_done,
+    Answered, Dispatched, Envelope, Write, at_once, now_or_later, poll_contained, refused, started, written,
 };
 use super::super::context::{CancelOnDrop, Cx};
 use super::binding::Binding;
@@ -308,8 +309,8 @@ impl GoOn {
     }
 }
 
-/// Answers as [`when_done`](super::super::answer::when_done), with what `start` begins, which may ask: in rounds, or on
-/// the line of its session.
+/// Answers with what `start` begins, which may ask, in rounds or on the line of its session, once it is done, as `write`
+/// writes it. A panic on the way becomes an answer too.
 pub(in super::super) fn when_answered<T: Send + Sync + 'static, F>(
     desk: &Arc<Desk>,
     envelope: Envelope,
@@ -320,35 +321,49 @@ pub(in super::super) fn when_answered<T: Send + Sync + 'static, F>(
     out: &mut Vec<u8>,
 ) -> Dispatched
 where
-    F: Future<Output = Result<T, ErrorObject>> + Send + 'static,
+    F: Future<Output = Result<T, ErrorObject>> + Send + Unpin + 'static,
 {
-    if envelope.dialect.asks_by_request() {
-        let its = cx.clone();
-        let start = || {
-            let working = Box::pin(start()?);
-            Ok(async move { its.interview().to_the_end(working).await.and_then(|done| done) })
-        };
-        return when_done(envelope, cx, start, write, out);
-    }
-    let place = match Rounds::begin(desk, &cx, &topic, params) {
-        Ok(Begun::Run(place)) => place,
-        Ok(Begun::GoOn(held)) => return now_or_later(envelope, cx.clone(), None, held.run(cx), out),
-        Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
+    let in_rounds = !envelope.dialect.asks_by_request();
+    let place = if in_rounds {
+        match Rounds::begin(desk, &cx, &topic, params) {
+            Ok(Begun::Run(place)) => place,
+            Ok(Begun::GoOn(held)) => return now_or_later(envelope, cx.clone(), None, held.run(cx), out),
+            Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
+        }
+    } else {
+        None
     };
-    let working = match started(start) {
+    let mut working = match started(start) {
         Ok(working) => working,
         Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
     };
-    let handler = Box::pin(async move {
-        match working.await {
-            Ok(done) => Arc::new(move |envelope: &Envelope, out: &mut Vec<u8>| {
-                envelope.result(out, |result| write(&done, result))
-            }) as Reply,
-            Err(error) => error_reply(error),
-        }
-    });
+    // What may spend a state is kept, even if it is ready at once.
+    if cx.interview().spending().is_none()
+        && let Poll::Ready(outcome) =
+            poll_contained(Pin::new(&mut working), &mut Context::from_waker(Waker::noop()), Err)
+    {
+        return at_once(envelope, cx, outcome, write, out);
+    }
+    if !in_rounds {
+        let its = cx.clone();
+        let answered =
+            async move { written(its.interview().to_the_end(working).await.and_then(|done| done), write) };
+        return now_or_later(envelope, cx, None, answered, out);
+    }
+    let handler = Box::pin(async move { reply(working.await, write) });
     let rounds = Rounds::new(desk, &cx, topic, place);
     now_or_later(envelope, cx.clone(), None, rounds.run(cx, handler), out)
+}
+
+/// What a request has come to, to be written as often as it is asked for.
+pub(in super::super) fn reply<T: Send + Sync + 'static>(
+    outcome: Result<T, ErrorObject>,
+    write: fn(&T, &mut ResultWriter<'_>),
+) -> Reply {
+    Arc::new(move |envelope, out| match &outcome {
+        Ok(done) => envelope.result(out, |result| write(done, result)),
+        Err(error) => envelope.error(out, error),
+    })
 }
 
 /// Drives a call as far as it goes. Meanwhile other nodes are told that what it has spent is under way.
