@@ -12,6 +12,7 @@ use super::operation::{Done, commit};
 use super::run::new_task;
 use crate::machine::{Caller, Event, Refusal};
 use crate::note::Note;
+use crate::project;
 
 /// Makes a task of a call, which whoever claims it begins, and waits for it as its caller does.
 pub(super) fn queue(inner: &Arc<Inner>, call: Call) -> Ticket {
@@ -45,8 +46,10 @@ pub(super) fn queue(inner: &Arc<Inner>, call: Call) -> Ticket {
         };
         match found {
             Ok(record) => {
+                let is_own = record.id == id;
                 // Nobody has called before: who cancels the call cancels the task.
-                let whose = if record.id == id { Whose::Own } else { Whose::Anothers };
+                let whose = if is_own { Whose::Own } else { Whose::Anothers };
+                let record = if is_own { project::as_begun(record) } else { record };
                 let again = Again { inner, plan, controls, waiter, observer, hold, told, whose };
                 again.follow(record).await;
             }

@@ -151,7 +151,11 @@ struct Twice {
 
 impl Twice {
     async fn change(&self) -> Result<TaskId, StoreError> {
-        let task = self.store.list(Scope::Operator, &Filter::open(), None, 1).await?.tasks.remove(0);
+        let mut task = self.store.list(Scope::Operator, &Filter::open(), None, 1).await?.tasks.remove(0);
+        // What a front has made is begun by whoever claims it.
+        if let Some(claimed) = self.store.claim_one(&task.id).await? {
+            task = claimed;
+        }
         if self.ends {
             self.store.finish(&task.id, task.epoch, anothers(), Batch::new()).await?;
         } else {
@@ -184,11 +188,15 @@ impl Overlay for Twice {
 
 #[tokio::test(start_paused = true)]
 async fn r2_19_a_task_begins_with_working_whatever_comes_of_it_before_its_caller_is_told() {
-    for ends in [false, true] {
+    for (ends, is_front) in [(false, false), (true, false), (false, true), (true, true)] {
         let memory = Memory::new();
-        let node = Twice { store: memory.another_node(), ends };
-        let engine =
-            Engine::new(Arc::new(node), Arc::new(Tokio::new()), Pace::default(), [Worker::new("work")]);
+        let node = Arc::new(Twice { store: memory.another_node(), ends });
+        let (environment, pace, workers) = (Arc::new(Tokio::new()), Pace::default(), [Worker::new("work")]);
+        let engine = if is_front {
+            Engine::front(node, environment, pace, workers)
+        } else {
+            Engine::new(node, environment, pace, workers)
+        };
         let mut call = Call::new(ann(), "work", json("{}"), Work::Future(Box::pin(std::future::pending())));
         (call.plan, call.dialect) = (Plan::new(Caller::AsksForTask, true), Dialect::D2);
         call.keeper = engine.keeper("work".into(), false);
@@ -197,7 +205,7 @@ async fn r2_19_a_task_begins_with_working_whatever_comes_of_it_before_its_caller
         assert_eq!(
             (told.status, told.created_at),
             (TaskStatus::Working, told.last_updated_at),
-            "ends: {ends}"
+            "ends: {ends}, front: {is_front}"
         );
         let now = memory.get(Scope::Operator, &made.id).await.unwrap().unwrap();
         let is = project::task(&now, View::D2).status;
