@@ -47,7 +47,7 @@ pub(crate) struct WholeEntries(pub(crate) u64);
 /// Some streams behind a place.
 pub(crate) struct WholeStreams(pub(crate) u64);
 
-/// How many other nodes are there, or were lately and have not said that they go: whoever has lost its session may come back.
+/// Which other nodes are there, or were lately and have not said that they go: whoever has lost its session may come back.
 pub(crate) struct Others;
 
 /// What lately is. By then whatever a node has begun that has lost its session has ended, and it begins nothing more

@@ -323,7 +323,7 @@ pub(super) const DUE_ENTRIES: &str = "SELECT ord, is_own, owner FROM longhaul.en
     ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED";
 
 /// Who else is there, or was lately and has not said that it goes.
-pub(super) const OTHERS: &str = "SELECT count(*) FROM longhaul.nodes WHERE node <> $1 AND (seen_at > $2 \
+pub(super) const OTHERS: &str = "SELECT node FROM longhaul.nodes WHERE node <> $1 AND (seen_at > $2 \
     OR holds_lock AND NOT pg_try_advisory_xact_lock_shared(hashtextextended(node, 0)))";
 
 /// What owners are charged for, by the digests of their names.

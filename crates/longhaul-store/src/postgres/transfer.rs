@@ -15,7 +15,7 @@ use super::{
     value::Value,
 };
 use crate::{
-    Event, StoreFuture, Time,
+    Event, NodeId, StoreFuture, Time,
     event_store::Kept,
     networked::{
         look::{FEW, Look},
@@ -28,7 +28,7 @@ use crate::{
 };
 
 impl Transfer for Postgres {
-    fn others(&self) -> StoreFuture<'_, usize> {
+    fn other_nodes(&self) -> StoreFuture<'_, Vec<NodeId>> {
         self.0.look(|| Others)
     }
 
@@ -62,13 +62,13 @@ impl Transfer for Postgres {
 }
 
 impl Look<Moment> for Others {
-    type Found = usize;
+    type Found = Vec<NodeId>;
 
-    async fn look(&self, Moment { session, site }: &Moment) -> Result<usize, Fault> {
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Vec<NodeId>, Fault> {
         let lately = site.node.clock.now().unix_ms() - LATELY.as_millis() as i64;
         let values = [Value::text(site.node.id.as_str()), Value::int(lately)];
         let found = session.query("looking for other nodes", sql::OTHERS, &values).await?;
-        usize::try_from(int(found.first().ok_or_else(|| damaged("the nodes"))?, 0)?).map_err(damaged)
+        found.iter().map(|row| NodeId::new(text(row, 0)?).map_err(damaged)).collect()
     }
 }
 

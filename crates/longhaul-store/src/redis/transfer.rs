@@ -13,13 +13,13 @@ use super::{
     events::Named,
     fault::{Fault, damaged},
     keys,
-    link::script,
+    link::{reading, script},
     read::{Field, NODES},
     row::{CHARGED, CHARGES, FIELDS, RECORD, Row, TASKS, int, text},
     tx::read_step,
 };
 use crate::{
-    Event, Owner, Part, StoreFuture, TaskId, Time,
+    Event, NodeId, Owner, Part, StoreFuture, TaskId, Time,
     event_store::{follows_not, room},
     networked::{
         look::{FEW, Look},
@@ -30,7 +30,7 @@ use crate::{
 };
 
 impl Transfer for Redis {
-    fn others(&self) -> StoreFuture<'_, usize> {
+    fn other_nodes(&self) -> StoreFuture<'_, Vec<NodeId>> {
         self.handle.look(|| Others)
     }
 
@@ -66,9 +66,9 @@ impl Transfer for Redis {
 }
 
 impl Look<Site> for Others {
-    type Found = usize;
+    type Found = Vec<NodeId>;
 
-    async fn look(&self, site: &Site) -> Result<usize, Fault> {
+    async fn look(&self, site: &Site) -> Result<Vec<NodeId>, Fault> {
         let mut asked = pipe();
         asked.cmd("HGETALL").arg(site.keys.one(NODES));
         let (mut nodes,): (Vec<(String, i64)>,) = site.link.ask("looking for other nodes", &asked).await?;
@@ -81,8 +81,9 @@ impl Look<Site> for Others {
         let (listening,): (Vec<(String, u64)>,) = site.link.ask("looking for other nodes", &asked).await?;
         let lately = site.node.clock.now().unix_ms() - LATELY.as_millis() as i64;
         let is_there =
-            |((_, seen_at), (_, many)): &(&(String, i64), &(String, u64))| *many > 0 || *seen_at > lately;
-        Ok(nodes.iter().zip(&listening).filter(is_there).count())
+            |((_, seen_at), (_, many)): &((String, i64), (String, u64))| *many > 0 || *seen_at > lately;
+        let there = nodes.into_iter().zip(listening).filter(is_there);
+        there.map(|((node, _), _)| NodeId::new(node).map_err(damaged)).collect()
     }
 }
 
@@ -219,78 +220,145 @@ const COUNTING: &str = "counting bytes of tasks";
 /// How many are asked at once for what is short.
 const MANY: usize = 500;
 
-/// Nobody changes what is copied, so each question may have a moment of its own.
+/// A task, and its place among all if it still has one.
+static WHOLE_TASK: LazyLock<Script> = LazyLock::new(|| {
+    reading(
+        "return {redis.call('ZSCORE', KEYS[1], ARGV[1]), redis.call('HMGET', KEYS[2], unpack(ARGV, 2)), \
+            redis.call('HVALS', KEYS[3]), redis.call('LRANGE', KEYS[4], 0, -1)}",
+    )
+});
+
+/// Its place, its fields, its steps and its parts.
+type ReadTask = (Field, Vec<Field>, Vec<Vec<u8>>, Vec<Vec<u8>>);
+
+/// Each task is of one moment. Others may come and go meanwhile, and those that are gone by the time they are read are left out.
 impl Look<Site> for WholeTasks {
     type Found = Vec<(u64, WholeTask)>;
 
     async fn look(&self, site: &Site) -> Result<Self::Found, Fault> {
-        let doing = "reading whole tasks";
-        let mut asked = pipe();
-        asked.cmd("ZRANGE").arg(site.keys.one(TASKS)).arg(format!("({}", self.0)).arg("+inf");
-        asked.arg("BYSCORE").arg("LIMIT").arg(0).arg(FEW).arg("WITHSCORES");
-        let (found,): (Vec<(String, f64)>,) = site.link.ask(doing, &asked).await?;
-        let (mut tasks, mut bytes) = (Vec::new(), 0);
-        for (id, place) in found {
-            let id = TaskId::new(id).map_err(damaged)?;
+        let (mut tasks, mut bytes, mut after) = (Vec::new(), 0, self.0);
+        // None is the end: a page is not empty for that all of it has gone.
+        while tasks.is_empty() {
             let mut asked = pipe();
-            asked.cmd("HMGET").arg(site.keys.task(&id)).arg(&FIELDS);
-            asked.cmd("HVALS").arg(site.keys.steps(&id));
-            asked.cmd("LRANGE").arg(site.keys.parts(&id)).arg(0).arg(-1);
-            let (fields, steps, parts): (Vec<Field>, Vec<Vec<u8>>, Vec<Vec<u8>>) =
-                site.link.ask(doing, &asked).await?;
-            let Some(row) = Row::of(&fields)? else { return Err(damaged("a task without its row")) };
-            let mut steps = steps.iter().map(|step| read_step(step)).collect::<Result<Vec<_>, _>>()?;
-            steps.sort_by_key(|(place, _)| *place);
-            let steps = steps.into_iter().map(|(_, step)| step).collect();
-            let part = |part: &Vec<u8>| serde_json::from_slice::<Part>(part).map_err(damaged);
-            let parts = parts.iter().map(part).collect::<Result<_, _>>()?;
-            let mut task = WholeTask::new(row.record, steps, parts);
-            task.removable_at = row.removable_at;
-            bytes += task.size();
-            tasks.push((place as u64, task));
-            if bytes >= LARGEST_PAGE {
+            asked.cmd("ZRANGE").arg(site.keys.one(TASKS)).arg(format!("({after}")).arg("+inf");
+            asked.arg("BYSCORE").arg("LIMIT").arg(0).arg(FEW).arg("WITHSCORES");
+            let (found,): (Vec<(String, f64)>,) = site.link.ask("reading whole tasks", &asked).await?;
+            if found.is_empty() {
                 break;
+            }
+            for (id, place) in found {
+                after = place as u64;
+                let Some(task) = whole_task(site, &TaskId::new(id).map_err(damaged)?).await? else {
+                    continue;
+                };
+                bytes += task.size();
+                tasks.push((after, task));
+                if bytes >= LARGEST_PAGE {
+                    break;
+                }
             }
         }
         Ok(tasks)
     }
 }
 
-/// Their places are those among all, which nobody changes meanwhile.
+/// The task, unless it is gone.
+async fn whole_task(site: &Site, id: &TaskId) -> Result<Option<WholeTask>, Fault> {
+    let keys = [site.keys.one(TASKS), site.keys.task(id), site.keys.steps(id), site.keys.parts(id)];
+    let args: Vec<Vec<u8>> =
+        [id.as_str()].iter().chain(&FIELDS).map(|word| word.as_bytes().to_vec()).collect();
+    let (place, fields, steps, parts): ReadTask =
+        site.link.read("reading whole tasks", &WHOLE_TASK, &keys, &args).await?;
+    let Some(row) = Row::of(&fields)? else {
+        return if place.is_none() { Ok(None) } else { Err(damaged("a task without its row")) };
+    };
+    let mut steps = steps.iter().map(|step| read_step(step)).collect::<Result<Vec<_>, _>>()?;
+    steps.sort_by_key(|(place, _)| *place);
+    let steps = steps.into_iter().map(|(_, step)| step).collect();
+    let part = |part: &Vec<u8>| serde_json::from_slice::<Part>(part).map_err(damaged);
+    let parts = parts.iter().map(part).collect::<Result<_, _>>()?;
+    let mut task = WholeTask::new(row.record, steps, parts);
+    task.removable_at = row.removable_at;
+    Ok(Some(task))
+}
+
+/// Entries, each with its place among all if it still has one.
+static WHOLE_ENTRIES: LazyLock<Script> = LazyLock::new(|| {
+    reading(
+        "local read = {} \
+         for at, word in ipairs(ARGV) do \
+             local row = redis.call('HMGET', KEYS[at + 1], 'ends', 'value') \
+             read[at] = {redis.call('ZSCORE', KEYS[1], word), row[1], row[2]} \
+         end \
+         return read",
+    )
+});
+
+/// They are scanned, for where they end moves whenever they are written: a scan comes by all that are there from its beginning to
+/// its end, whatever else comes, goes and moves, by some of them maybe twice. Its cursor means something only to the server that gave
+/// it, so it begins anew once another may be asked. A place is the generation of the connection, and the cursor behind it.
 impl Look<Site> for WholeEntries {
     type Found = Vec<(u64, WholeEntry)>;
 
     async fn look(&self, site: &Site) -> Result<Self::Found, Fault> {
-        let doing = "listing entries";
-        let mut asked = pipe();
-        asked.cmd("ZRANGE").arg(site.keys.one("entries")).arg(self.0).arg(self.0 + FEW as u64 - 1);
-        let (words,): (Vec<String>,) = site.link.ask(doing, &asked).await?;
-        if words.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut asked = pipe();
-        for word in &words {
-            asked.cmd("HMGET").arg(site.keys.one(&format!("entry:{word}"))).arg(&["ends", "value"]);
-        }
-        let rows: Vec<Vec<Field>> = site.link.ask(doing, &asked).await?;
-        let mut entries = Vec::new();
-        for ((word, row), place) in words.iter().zip(rows).zip(self.0 + 1..) {
-            let (owner, kind, name): (Option<Owner>, String, String) =
-                serde_json::from_str(word).map_err(damaged)?;
-            let [ends, value] = row.as_slice() else { return Err(damaged("an entry without its fields")) };
-            let Some(value) = value.clone() else { return Err(damaged("an entry without its row")) };
-            let expires_at = match text(ends)? {
-                Some("inf") => None,
-                _ => Some(Time::from_unix_ms(int(ends)?.ok_or_else(|| damaged("an entry without its end"))?)),
+        let (mut entries, mut place) = (Vec::new(), self.0);
+        while entries.is_empty() && place != SCANNED {
+            let generation = site.link.generation();
+            let of_generation = generation << 32;
+            let cursor = if place & !CURSOR == of_generation { place & CURSOR } else { 0 };
+            let mut asked = pipe();
+            asked.cmd("ZSCAN").arg(site.keys.one("entries")).arg(cursor).arg("COUNT").arg(FEW);
+            let ((next, found),): ((u64, Vec<(String, String)>),) = site.link.ask(LISTING, &asked).await?;
+            if site.link.generation() != generation {
+                continue;
+            }
+            place = match next {
+                0 => SCANNED,
+                1..CURSOR => of_generation | next,
+                _ => return Err(damaged("a cursor")),
             };
-            let value = value.into();
-            entries.push((place, WholeEntry { owner, kind, name, value, expires_at }));
+            let words: Vec<String> = found.into_iter().map(|(word, _)| word).collect();
+            for few in words.chunks(FEW) {
+                entries.extend(whole_entries(site, few).await?.into_iter().map(|entry| (place, entry)));
+            }
         }
         Ok(entries)
     }
 }
 
-/// Their places are those among all, too.
+/// The place behind all entries.
+const SCANNED: u64 = u64::MAX;
+
+/// The part of a place that is a cursor: these number the buckets of a table, and have no more bits than that needs.
+const CURSOR: u64 = 0xffff_ffff;
+
+/// What is done, as errors say it.
+const LISTING: &str = "listing entries";
+
+/// Those of the entries that are still there.
+async fn whole_entries(site: &Site, words: &[String]) -> Result<Vec<WholeEntry>, Fault> {
+    let rows = words.iter().map(|word| site.keys.one(&format!("entry:{word}")));
+    let keys: Vec<String> = [site.keys.one("entries")].into_iter().chain(rows).collect();
+    let args: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    let rows: Vec<[Field; 3]> = site.link.read(LISTING, &WHOLE_ENTRIES, &keys, &args).await?;
+    let mut entries = Vec::new();
+    for (word, [place, ends, value]) in words.iter().zip(rows) {
+        let value = match (value, place) {
+            (Some(value), _) => value.into(),
+            (None, None) => continue,
+            (None, Some(_)) => return Err(damaged("an entry without its row")),
+        };
+        let (owner, kind, name) = serde_json::from_str(word).map_err(damaged)?;
+        let expires_at = match text(&ends)? {
+            Some("inf") => None,
+            _ => Some(Time::from_unix_ms(int(&ends)?.ok_or_else(|| damaged("an entry without its end"))?)),
+        };
+        entries.push(WholeEntry { owner, kind, name, value, expires_at });
+    }
+    Ok(entries)
+}
+
+/// Their places are those among all, which nobody changes meanwhile: only who copies looks for them, and is alone.
 impl Look<Site> for WholeStreams {
     type Found = Vec<(u64, WholeStream)>;
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{fault::io_error, file_lock, writer_lock::private};
-use crate::{NodeId, StoreError};
+use crate::{NodeId, StoreError, error::corrupt};
 
 /// This node's proof of life.
 #[derive(Debug)]
@@ -70,9 +70,12 @@ impl Presence {
         Ok(alive.iter().filter(|path| known_format(path).is_none_or(|known| known < format)).count())
     }
 
-    /// How many other nodes are alive.
-    pub(super) fn others(&self) -> Result<usize, StoreError> {
-        Ok(self.clean_up()?.iter().filter(|path| !self.is_own(path)).count())
+    /// Which other nodes are alive.
+    pub(super) fn others(&self) -> Result<Vec<NodeId>, StoreError> {
+        let alive = self.clean_up()?;
+        let others = alive.iter().filter(|path| !self.is_own(path));
+        let names = others.filter_map(|path| path.file_name());
+        names.map(|name| NodeId::new(name.to_string_lossy()).map_err(corrupt)).collect()
     }
 
     fn is_own(&self, path: &Path) -> bool {

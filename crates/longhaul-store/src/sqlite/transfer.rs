@@ -9,7 +9,7 @@ use super::{
     tx::{Site, Tx},
 };
 use crate::{
-    Event, StoreError, StoreFuture, Time,
+    Event, NodeId, StoreError, StoreFuture, Time,
     page::LARGEST_PAGE,
     row::{self, Place, decode_owner, part, signed},
     transfer::{Miscount, Transfer, WholeEntry, WholeStream, WholeTask},
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Transfer for Sqlite {
-    fn others(&self) -> StoreFuture<'_, usize> {
+    fn other_nodes(&self) -> StoreFuture<'_, Vec<NodeId>> {
         Box::pin(async move { self.presence.others() })
     }
 

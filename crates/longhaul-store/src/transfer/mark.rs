@@ -142,9 +142,18 @@ async fn is_alone(place: Place<'_>) -> Result<(), TransferError> {
 
 async fn is_empty(place: Place<'_>) -> Result<bool, TransferError> {
     let store = place.store;
-    Ok(store.counts().await?.retained == 0
-        && store.whole_entries(0).await?.iter().all(|(_, entry)| entry.key() == Mark::KEY)
-        && store.whole_streams(0).await?.is_empty())
+    if store.counts().await?.retained > 0 || !store.whole_streams(0).await?.is_empty() {
+        return Ok(false);
+    }
+    let mut after = 0;
+    loop {
+        let entries = store.whole_entries(after).await?;
+        let Some((last, _)) = entries.last() else { return Ok(true) };
+        after = *last;
+        if entries.iter().any(|(_, entry)| entry.key() != Mark::KEY) {
+            return Ok(false);
+        }
+    }
 }
 
 async fn read(place: Place<'_>) -> Result<Option<(Version, Mark)>, StoreError> {

@@ -43,8 +43,8 @@ pub(crate) use mark::heed;
 pub use mark::{Mark, abandon};
 
 use crate::{
-    EntryKey, Event, EventStore, Holder, Owner, Part, Record, Registry, Step, StoreError, StoreFuture,
-    Stream, TaskStore, Time,
+    EntryKey, Event, EventStore, Holder, NodeId, Owner, Part, Record, Registry, Step, StoreError,
+    StoreFuture, Stream, TaskStore, Time,
 };
 
 /// A task with all that is kept of it.
@@ -138,10 +138,16 @@ impl WholeStream {
 /// A store that can be copied: one of those of this crate that outlive their process, for what is told of here is how these
 /// keep it.
 pub trait Transfer: TaskStore + EventStore + Registry + Kept {
-    /// How many other nodes have it open, or may come back to it.
-    fn others(&self) -> StoreFuture<'_, usize>;
+    /// Which other nodes have it open, or may come back to it.
+    fn other_nodes(&self) -> StoreFuture<'_, Vec<NodeId>>;
 
-    /// Some tasks behind this place, in the order of their creation, each with its place; none at the end.
+    /// How many these are.
+    fn others(&self) -> StoreFuture<'_, usize> {
+        Box::pin(async move { Ok(self.other_nodes().await?.len()) })
+    }
+
+    /// Some tasks behind this place, in the order of their creation, each with its place; none at the end. Whatever goes meanwhile
+    /// may be left out.
     fn whole_tasks(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeTask)>>;
 
     /// Adds tasks as they are, behind the others: all of them or, if one is there already, none.
@@ -155,7 +161,8 @@ pub trait Transfer: TaskStore + EventStore + Registry + Kept {
     /// [`counts`](TaskStore::counts) must say the same. What is made or removed meanwhile may be counted or not.
     fn rows(&self) -> StoreFuture<'_, u64>;
 
-    /// Some entries behind this place, each with its place; none at the end.
+    /// Some entries behind this place, each with the place behind which the next are, which several may have; none at the end. One that is there all the
+    /// time is among them, whatever else is written meanwhile, and may come twice.
     fn whole_entries(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeEntry)>>;
 
     /// Some streams behind this place, each with its place; none at the end.
