@@ -10,7 +10,7 @@ use longhaul_gateway::causes::in_words;
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, Machine, StoreUrl};
 use longhaul_gateway::tool::Copies;
-use longhaul_store::sealed::{Sealed, SealingKeys, is_sealed, written_before};
+use longhaul_store::sealed::{Sealed, SealingKeys, is_being_sealed, is_sealed, written_before};
 use longhaul_store::transfer::{Mark, Transfer};
 use longhaul_store::{PostgresOptions, RedisOptions, Sqlite, SqliteOptions};
 
@@ -176,7 +176,7 @@ fn keys(sealing: &config::Sealing) -> Outcome<SealingKeys> {
 async fn with_keys<S: Transfer + 'static>(opened: S, store: &config::Store, what_for: Use) -> Outcome<Store> {
     let url = &store.url;
     let Some(sealing) = &store.sealing else {
-        if is_sealed(&opened).await? {
+        if is_sealed(&opened).await? || is_being_sealed(&opened).await? {
             return Err(Failure::usage(format!("the store {url} is sealed, and no keys are given")).next(
                 "use the configuration that names them: `keys` of `[store]`, such as keys = [\"env:NAME\"]",
             ));
@@ -187,11 +187,17 @@ async fn with_keys<S: Transfer + 'static>(opened: S, store: &config::Store, what
     let sealed = match (what_for, sealing.reads_plain) {
         (Use::Serving, false) => Sealed::open(opened, keys).await,
         (Use::Serving, true) => Sealed::open_reading_plain(opened, keys).await,
-        (Use::Looking, false) => match is_used_without_keys(&opened).await? {
+        (Use::Looking, reads_plain) if is_sealed(&opened).await? => {
+            let sealed = Sealed::look(opened, keys).await;
+            if reads_plain { sealed.map(Sealed::reading_plain) } else { sealed }
+        }
+        // Its servers have no keys.
+        (Use::Looking, true) => return Ok(Store::of(Arc::new(opened))),
+        (Use::Looking, false) => match written_before(&opened).await? {
             Some(what) => Err(StoreError::NotSealed { what }),
-            None => Sealed::look(opened, keys).await,
+            // Its first server is one that seals it.
+            None => Ok(Sealed::new(opened, keys)),
         },
-        (Use::Looking, true) => Sealed::look(opened, keys).await.map(Sealed::reading_plain),
     };
     let sealed = sealed.map_err(|error| match error {
         StoreError::NoKey { .. } => Failure::usage(format!("{url}: {error}"))
@@ -203,14 +209,13 @@ async fn with_keys<S: Transfer + 'static>(opened: S, store: &config::Store, what
             "to keep that, say `read_plain = true` in `[store]`, beside `keys`: it is read as it is, and what is written from then \
              on is sealed; else name an empty store, or take `keys` out",
         ),
+        StoreError::InUse { .. } => Failure::usage(format!("{url}: {error}; nothing was changed")).next(
+            "stop every server on it that was started without `keys`, and every verb that waits, and start this one again; one that \
+             was killed may count for a minute",
+        ),
         error => error.into(),
     })?;
     Ok(Store::of(Arc::new(sealed)))
-}
-
-/// What there is in a store that nobody has sealed, for one.
-async fn is_used_without_keys(store: &dyn Transfer) -> Result<Option<String>, StoreError> {
-    if is_sealed(store).await? { Ok(None) } else { written_before(store).await }
 }
 
 /// What of a store is not sealed though it is to be, for one; of one that keeps anything.

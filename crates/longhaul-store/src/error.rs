@@ -155,6 +155,14 @@ pub enum StoreError {
         /// What is not.
         what: String,
     },
+    /// It is to be sealed, and others use it who have no keys, for all that is known: they would take what is sealed for what it is.
+    #[error(
+        "the store is not sealed yet, and {others} other process(es) use it without keys; stop them first"
+    )]
+    InUse {
+        /// How many others.
+        others: usize,
+    },
     /// Its tasks are in another store, too, and would run twice.
     #[error("the store {mark}")]
     OutOfService {

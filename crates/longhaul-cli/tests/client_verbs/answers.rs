@@ -316,6 +316,24 @@ fn a_task_that_asks_says_what_whole_and_how_to_answer_it() {
     }
 }
 
+/// Keys stand in the configuration before its server is started with them.
+#[test]
+fn what_verbs_with_keys_write_is_read_by_a_server_that_has_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Asking::start(folder.path());
+    std::fs::write(folder.path().join("key"), "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
+    let keyed = "[store]\nkeys = [\"file:key\"]\nread_plain = true\n";
+    std::fs::write(folder.path().join("keyed.toml"), keyed).unwrap();
+    let at = |words: &[&str]| run(folder.path(), words);
+    let by = ["--config", "keyed.toml"];
+    let id = start_asking(folder.path(), &server, "2026-07-28");
+    let (code, _, err) = at(&[&["tasks", "answer", &id][..], &by, &["to=prod", "go=yes"]].concat());
+    assert_eq!(code, 0, "{err}");
+    let (code, out, err) = at(&["tasks", "watch", &id, "--store", "sqlite:longhaul.db"]);
+    let accepted = "accepted {\"go\":true,\"shards\":8,\"to\":\"prod\"}\n";
+    assert_eq!((code, out.as_str()), (0, accepted), "{err}");
+}
+
 #[test]
 fn who_watches_a_store_and_can_see_no_question_is_told_of_it_and_leaves() {
     let folder = tempfile::tempdir().unwrap();

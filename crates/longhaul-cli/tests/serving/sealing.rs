@@ -65,3 +65,29 @@ fn a_store_that_was_used_without_keys_is_sealed_if_its_operator_says_so() {
     assert!(code == 0 && said.lines().count() == 3, "{said}");
     assert!(err.contains("2 tasks are not shown") && err.contains("read_plain = true"), "{err}");
 }
+
+/// A server without keys would run tools with what is sealed.
+#[test]
+fn a_store_is_not_sealed_while_a_server_without_keys_is_on_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    std::fs::write(at.join("key"), "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
+    let configure = |store: &str| {
+        let config = format!("{store}\n[http]\nlisten = \"127.0.0.1:0\"\n{TOOLS}");
+        std::fs::write(at.join("longhaul.toml"), config).unwrap();
+    };
+    configure("");
+    let server = Server::start(at, &[]);
+    configure("[store]\nkeys = [\"file:key\"]\nread_plain = true");
+    let (code, _, err) = run(at, &["serve"]);
+    assert!(
+        code == 2 && err.contains("is not sealed yet, and 1 other process(es) use it without keys"),
+        "{err}"
+    );
+    assert!(err.contains("stop every server on it that was started without `keys`"), "{err}");
+    drop(server);
+    drop(Server::start(at, &[]));
+    configure("");
+    let (code, _, err) = run(at, &["serve"]);
+    assert!(code == 2 && err.contains("is sealed, and no keys are given"), "{err}");
+}

@@ -13,7 +13,8 @@
 //! **Limits** of the store inside are of what it keeps: what is sealed takes a third more, and 70 bytes.
 //!
 //! **A store that has been used without keys** is not sealed by opening it so ([`Sealed::open`]), unless that is asked for
-//! ([`Sealed::open_reading_plain`]): what is there stays as it is then, entries excepted, until it is forgotten.
+//! ([`Sealed::open_reading_plain`]): what is there stays as it is then, entries excepted, until it is forgotten. Nor is one sealed
+//! while a node without keys is there, which would take what is sealed for what it is.
 //!
 //! **Another key** is given in two steps, so that no node meets what it cannot open: first as an older one to every node, then
 //! as the newest. A key is still needed as long as there is anything that it sealed.
@@ -37,11 +38,13 @@
 //! # Ok(()) }
 //! ```
 
+mod first;
 mod keys;
 mod older;
 mod payload;
 mod shared;
 
+pub use first::is_being_sealed;
 pub use keys::{InvalidSealingKey, SealingKeys};
 pub use older::written_before;
 pub use shared::is_sealed;
@@ -75,14 +78,16 @@ impl<S: Transfer> Sealed<S> {
     /// # Errors
     ///
     /// [`StoreError::NoKey`] if the store has been sealed with another one, [`StoreError::NotSealed`] if it is not sealed and
-    /// holds [something](written_before), and what reading it gives. Then nothing has changed.
+    /// holds [something](written_before), [`StoreError::InUse`] if it is not sealed and another node has it open that is not about to
+    /// open it so, too, for five seconds on end, and what reading and writing it gives. Then nothing has changed.
     pub async fn open(store: S, keys: SealingKeys) -> Result<Self, StoreError> {
         if !is_sealed(&store).await?
             && let Some(what) = written_before(&store).await?
         {
             return Err(StoreError::NotSealed { what });
         }
-        Self::open_unseen(store, keys).await
+        first::seal(&store, &keys).await?;
+        Ok(Self::new(store, keys))
     }
 
     /// As [`open`](Self::open), whatever the store holds: what was written before it was sealed [is read](Self::reading_plain).
@@ -91,16 +96,19 @@ impl<S: Transfer> Sealed<S> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoKey`] if the store has been sealed with another one, and what reading and writing it gives.
+    /// [`StoreError::NoKey`] if the store has been sealed with another one, [`StoreError::InUse`] as [`open`](Self::open), and what
+    /// reading and writing it gives.
     pub async fn open_reading_plain(store: S, keys: SealingKeys) -> Result<Self, StoreError> {
-        let this = Self::open_unseen(store, keys).await?.reading_plain();
+        first::seal(&store, &keys).await?;
+        let this = Self::new(store, keys).reading_plain();
         this.seal_entries().await?;
         Ok(this)
     }
 }
 
 impl<S: Registry> Sealed<S> {
-    /// As [`open`](Self::open), of a store of one's own: nobody looks whether it holds anything that is not sealed.
+    /// As [`open`](Self::open), of a store of one's own: nobody looks whether it holds anything that is not sealed, or who else is
+    /// there.
     ///
     /// # Errors
     ///
@@ -110,11 +118,13 @@ impl<S: Registry> Sealed<S> {
         Ok(Self::new(store, keys))
     }
 
-    /// As [`open`](Self::open), for who only looks: nothing is changed, and a store that is not sealed stays so.
+    /// As [`open`](Self::open), for who only looks in: nothing is changed, and a store that is not sealed is refused, for others
+    /// would take what is written by this for what it is.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoKey`] if the store has been sealed with another one, and what reading it gives.
+    /// [`StoreError::NoKey`] if the store has been sealed with another one, [`StoreError::NotSealed`] if it is not, and what
+    /// reading it gives.
     pub async fn look(store: S, keys: SealingKeys) -> Result<Self, StoreError> {
         shared::try_keys(&store, &keys).await?;
         Ok(Self::new(store, keys))

@@ -15,13 +15,19 @@ const PROVEN: Place<'static> = Place { kind: "proof", of: "" };
 /// What a sealed value begins with: no text does.
 pub(super) const MARK: [u8; 2] = [0xff, 1];
 
-/// Whether a store is sealed, so that nobody should read or write it but through [`Sealed`].
+/// Whether a store is sealed, so that nobody should read or write it but through [`Sealed`]. Who goes on without keys if it is not
+/// asks [`is_being_sealed`](super::is_being_sealed), too, and is there by then.
 ///
 /// # Errors
 ///
 /// What reading it gives.
 pub async fn is_sealed(store: &dyn Registry) -> Result<bool, StoreError> {
     Ok(store.entry(PROOF).await?.is_some())
+}
+
+/// A value that says nothing, and is sealed.
+pub(super) fn sealed_nothing(keys: &SealingKeys) -> Vec<u8> {
+    [&MARK[..], &keys.seal(PROVEN, "", b"")].concat()
 }
 
 /// Finds out whether these are the keys of the store, and makes the newest known; if it has none yet, they are.
@@ -47,9 +53,12 @@ pub(super) async fn prove(store: &dyn Registry, keys: &SealingKeys) -> Result<()
     }
 }
 
-/// Finds out whether these are the keys of the store, if it has any yet.
+/// Finds out whether these are the keys of the store, which has some.
 pub(super) async fn try_keys(store: &dyn Registry, keys: &SealingKeys) -> Result<(), StoreError> {
-    store.entry(PROOF).await?.map_or(Ok(()), |entry| prove_one(keys, &entry))
+    match store.entry(PROOF).await? {
+        Some(entry) => prove_one(keys, &entry),
+        None => Err(StoreError::NotSealed { what: "the store".to_owned() }),
+    }
 }
 
 fn prove_one(keys: &SealingKeys, proof: &Entry) -> Result<(), StoreError> {

@@ -161,7 +161,9 @@ async fn what_was_written_before_is_read_if_that_is_asked_for() {
     assert!(store.entry(entry).await.is_err());
     let page = store.list(Scope::Operator, &longhaul_store::Filter::all(), None, 10).await.unwrap();
     assert_eq!((page.tasks.len(), page.unopened), (0, 1));
+    drop((plain, store));
     let store = Sealed::open_reading_plain(open(&path), keys(KEY)).await.unwrap();
+    let plain = open(&path);
     assert_eq!(store.get(Scope::Operator, &id("t")).await.unwrap().unwrap().arguments, secret("argument"));
     assert_eq!(&*store.entry(entry).await.unwrap().unwrap().value, b"entry");
     let ends = plain.entry(brief).await.unwrap().unwrap().expires_at;
@@ -190,7 +192,8 @@ async fn a_store_that_was_used_without_keys_is_not_sealed_unasked() {
         for key in [KEY, NEWER] {
             let refusal = Sealed::open(open(&path), keys(key)).await.unwrap_err();
             assert!(matches!(&refusal, StoreError::NotSealed { what: found } if found == what), "{refusal}");
-            drop(Sealed::look(open(&path), keys(key)).await.unwrap());
+            let refusal = Sealed::look(open(&path), keys(key)).await.unwrap_err();
+            assert!(matches!(&refusal, StoreError::NotSealed { what } if what == "the store"), "{refusal}");
             assert!(!is_sealed(&plain).await.unwrap(), "it is as it was, and anybody's to seal");
         }
     }

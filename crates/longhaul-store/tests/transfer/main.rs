@@ -12,6 +12,7 @@ mod redis;
 
 mod disturbed;
 mod lived;
+mod sealing;
 mod stood_still;
 
 use std::{
@@ -26,7 +27,7 @@ use longhaul_store::{
     Answered, Batch, EntryKey, EventStore as _, Json, NewTask, Outcome, Owner, Phase, Postgres,
     PostgresOptions, Redis, RedisOptions, Registry, Reply, Scope, Settings, Sqlite, SqliteOptions,
     StoreError, Stream, TaskId, TaskStore, Value,
-    sealed::{Sealed, SealingKeys, is_sealed, written_before},
+    sealed::{Sealed, is_sealed},
     transfer::{Mark, Place, Progress, Transfer, TransferError, abandon, copy},
 };
 
@@ -194,8 +195,7 @@ async fn what_was_copied_to_postgres_goes_on_there() {
 async fn what_is_sealed_stays_so_and_opens_with_its_key() {
     let (folder, to) = (tempfile::tempdir().unwrap(), redis::shared().store());
     let from = in_folder(folder.path(), "tasks.db");
-    let keys = || SealingKeys::new("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
-    let store = Sealed::open(Sqlite::open(&from).unwrap(), keys()).await.unwrap();
+    let store = Sealed::open(Sqlite::open(&from).unwrap(), sealing::keys()).await.unwrap();
     store.create(lived::full()).await.unwrap();
     let sealed = store.inner().get(Scope::Operator, &id("full")).await.unwrap().unwrap().arguments;
     drop(store);
@@ -204,49 +204,9 @@ async fn what_is_sealed_stays_so_and_opens_with_its_key() {
     assert!(is_sealed(&store).await.unwrap());
     let kept = store.get(Scope::Operator, &id("full")).await.unwrap().unwrap().arguments;
     assert!(kept == sealed && kept.as_str().starts_with("\"sealed1."), "{}", kept.as_str());
-    let store = Sealed::open(store, keys()).await.unwrap();
+    let store = Sealed::open(store, sealing::keys()).await.unwrap();
     let opened = store.get(Scope::Operator, &id("full")).await.unwrap().unwrap();
     assert_eq!(opened.arguments, lived::full().arguments);
-}
-
-/// Such a store is left as it is, and is read if that is asked for; then what nodes share is sealed, and still passes away.
-async fn is_sealed_if_asked<S: Transfer>(open: impl AsyncFn() -> S) {
-    let keys = || SealingKeys::new("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
-    let (plain, ann) = (open().await, Owner::principal("ann").unwrap());
-    let entries = [
-        EntryKey::of_server("kind", "name"),
-        EntryKey::of(&ann, "kind", "name"),
-        EntryKey::spare(&ann, "kind", "name"),
-    ];
-    for entry in entries {
-        plain.put(entry, Value::lasting(b"entry", Duration::from_secs(600))).await.unwrap();
-    }
-    plain.create(lived::full()).await.unwrap();
-    let refusal = Sealed::open(open().await, keys()).await.unwrap_err();
-    assert!(matches!(refusal, StoreError::NotSealed { .. }), "{refusal}");
-    assert!(!is_sealed(&plain).await.unwrap());
-
-    let before = plain.entry(entries[0]).await.unwrap().unwrap().expires_at.unwrap();
-    let store = Sealed::open_reading_plain(open().await, keys()).await.unwrap();
-    assert!(store.get(Scope::Operator, &id("full")).await.unwrap().is_some());
-    let store = Sealed::open(open().await, keys()).await.unwrap();
-    for entry in entries {
-        assert_eq!(&*store.entry(entry).await.unwrap().unwrap().value, b"entry");
-        assert!(!plain.entry(entry).await.unwrap().unwrap().value.ends_with(b"entry"));
-    }
-    let after = plain.entry(entries[0]).await.unwrap().unwrap().expires_at.unwrap();
-    assert!(before.since(after).max(after.since(before)) < Duration::from_secs(60), "{before:?} {after:?}");
-    assert_eq!(written_before(&plain).await.unwrap().as_deref(), Some("task full"));
-}
-
-#[tokio::test]
-async fn what_was_used_without_keys_is_sealed_where_that_is_asked_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = in_folder(folder.path(), "tasks.db");
-    is_sealed_if_asked(async || Sqlite::open(&file).unwrap()).await;
-    let (postgres, redis) = (postgres::shared().database(), redis::shared().store());
-    is_sealed_if_asked(async || Postgres::open(&postgres).await.unwrap()).await;
-    is_sealed_if_asked(async || Redis::open(&redis).await.unwrap()).await;
 }
 
 #[tokio::test]
