@@ -52,21 +52,24 @@ impl Stopping {
         }
     }
 
-    /// Lets the work end that ends with the process, in what is left of the time. Its client may have gone without a signal: then the
-    /// first that comes is one too many.
+    /// Lets the work end that ends with the process, in what is left of the time. Its client may have gone without a signal: then it
+    /// stops as it does when it is asked to, and the first that comes is one too many.
     pub(crate) async fn finish(&self) {
-        let left = match self.asked.get() {
-            Some(asked) => self.within.saturating_sub(asked.elapsed()),
+        let began = match self.asked.get() {
+            Some(asked) => *asked,
             None => {
                 tokio::spawn(async {
                     if let Some(mut signals) = signals() {
                         exit::at_once(either(&mut signals).await)
                     }
                 });
-                self.within
+                let began = Instant::now();
+                // Nothing more is taken up here, and what can go on elsewhere is given back.
+                self.engine.drain(self.within).await;
+                began
             }
         };
-        self.engine.finish(left).await;
+        self.engine.finish(self.within.saturating_sub(began.elapsed())).await;
     }
 }
 

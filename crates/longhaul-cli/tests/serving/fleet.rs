@@ -37,7 +37,7 @@ task = "always"
 "#;
 
 /// A server that asks its caller whether to go on.
-const ASKS: &str = r#"
+pub(super) const ASKS: &str = r#"
 result() {
     printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"
 }

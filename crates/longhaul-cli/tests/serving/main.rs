@@ -7,6 +7,7 @@ mod chapters;
 mod cut_off;
 mod fleet;
 mod hosts;
+mod left;
 mod metrics;
 mod packaged;
 mod rates;

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{LONGHAUL, Server, TOKEN, TOOLS, left_running, longhaul, run};
 
 /// A folder in which `longhaul.toml` serves another configuration on, `behind/longhaul.toml`.
-fn folder(front: &str, behind: &str) -> tempfile::TempDir {
+pub(super) fn folder(front: &str, behind: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("behind")).unwrap();
     fs::write(folder.path().join("longhaul.toml"), front).unwrap();
@@ -19,14 +19,14 @@ fn folder(front: &str, behind: &str) -> tempfile::TempDir {
 }
 
 /// The section of a server that runs this program on that configuration.
-fn over_pipes(more: &str) -> String {
+pub(super) fn over_pipes(more: &str) -> String {
     format!("[servers.behind]\ncommand = [{LONGHAUL:?}, \"serve\", \"--stdio\"]\ncwd = \"behind\"\n{more}\n")
 }
 
 const SAY: &str = "[tools.say]\ndescription = \"Say it\"\ncommand = [\"printf\", \"%s %s\", \"{what}\", \"{how}\"]\n\
                    input.what = { description = \"What\" }\ninput.how = { default = \"loudly\" }\n";
 
-fn start(folder: &Path) -> Server {
+pub(super) fn start(folder: &Path) -> Server {
     Server::start(folder, &["--http", "127.0.0.1:0"])
 }
 
@@ -195,14 +195,14 @@ fn doctor_tries_each_server_and_says_what_to_do_about_those_that_fail() {
     assert!(!said.contains("s3cret"), "{said}");
 }
 
-const WORK: &str = r#"
+pub(super) const WORK: &str = r#"
 [tools.work]
 description = "Work until a file is there"
 command = ["sh", "-c", "echo run >> runs; echo '1/2 at work' >&3; while [ -e runs ] && [ ! -e go ]; do sleep 0.02; done; printf ended"]
 "#;
 
 /// Waits until a file has so many lines.
-fn lines(file: &Path, count: usize) {
+pub(super) fn lines(file: &Path, count: usize) {
     let has = || fs::read_to_string(file).unwrap_or_default().lines().count();
     let mut looks = 0;
     while has() < count {
