@@ -42,7 +42,7 @@ use crate::{banner, metrics, pages, store, upstreams};
 pub(crate) struct Args {
     /// The configuration.
     #[arg(default_value = "longhaul.toml")]
-    file: PathBuf,
+    pub(super) file: PathBuf,
     /// Serve over HTTP on this address, or to yourself alone at unix:FILE; the endpoint is /mcp. Default 127.0.0.1:8420, or
     /// `[http] listen`.
     #[arg(long, value_name = "ADDR", conflicts_with = "stdio")]
@@ -95,10 +95,10 @@ pub(crate) fn run(args: Args) -> Exit {
             return Exit::Usage;
         }
     };
-    let config = with_flags(config, &args);
-    if let Some(refusal) = refused(&config, args.stdio, args.allow_anonymous) {
-        return refusal.report(false);
-    }
+    let config = match settled(config, &args) {
+        Ok(config) => config,
+        Err(refusal) => return refusal.report(false),
+    };
     log();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -114,6 +114,21 @@ pub(crate) fn run(args: Args) -> Exit {
     match served {
         Ok(()) => Exit::Done,
         Err(failure) => failure.report(false),
+    }
+}
+
+/// A configuration as it is served with these words.
+///
+/// # Errors
+///
+/// Why it is not served with them, though it has no mistakes.
+pub(crate) fn settled(config: Config, args: &Args) -> Outcome<Config> {
+    let config = with_flags(config, args);
+    let refusal = has_no_part(&config, args.stdio)
+        .or_else(|| exposes_anonymously(&config, args.stdio, args.allow_anonymous));
+    match refusal {
+        Some(refusal) => Err(refusal),
+        None => Ok(config),
     }
 }
 
@@ -144,14 +159,8 @@ fn role(text: &str) -> Result<Role, String> {
     found.map(|(_, role)| role).ok_or_else(|| "it is `all`, `front` or `worker`".to_owned())
 }
 
-/// Why a configuration without mistakes is not served, if it is not: over HTTP or, with `stdio`, to one client, and with
-/// `allow_anonymous` to whoever reaches it.
-pub(crate) fn refused(config: &Config, stdio: bool, allow_anonymous: bool) -> Option<Failure> {
-    has_no_part(config, stdio).or_else(|| exposes_anonymously(config, stdio, allow_anonymous))
-}
-
-/// Why a server in this role could do nothing, if it could not.
-fn has_no_part(config: &Config, stdio: bool) -> Option<Failure> {
+/// Why a server in this role could do nothing, over HTTP or, with `stdio`, for one client, if it could not.
+pub(crate) fn has_no_part(config: &Config, stdio: bool) -> Option<Failure> {
     match (config.server.role, &config.store.url) {
         (Role::All, _) => None,
         (_, StoreUrl::Memory) => Some(
@@ -167,7 +176,7 @@ fn has_no_part(config: &Config, stdio: bool) -> Option<Failure> {
 }
 
 /// Why these settings would let strangers in, if they would.
-fn exposes_anonymously(config: &Config, stdio: bool, allow_anonymous: bool) -> Option<Failure> {
+pub(crate) fn exposes_anonymously(config: &Config, stdio: bool, allow_anonymous: bool) -> Option<Failure> {
     let listen = &config.http.listen;
     // Of a worker nothing can be asked.
     if config.server.role == Role::Worker {

@@ -45,4 +45,45 @@ fn what_serve_refuses_check_refuses_in_the_same_words() {
     assert_eq!(code, 0, "{err}");
     let (_, said, _) = run(folder.path(), &["doctor"]);
     assert!(said.contains("warn  address   0.0.0.0:18555 can be reached from other machines"), "{said}");
+    std::fs::write(folder.path().join("longhaul.toml"), format!("{alone}{tool}")).unwrap();
+    let (code, said, _) = run(folder.path(), &["doctor"]);
+    assert!(code == 1 && said.contains("FAIL  store     fronts and workers share a store"), "{said}");
+    assert!(!said.contains("address   fronts"), "{said}");
+}
+
+#[test]
+fn check_says_what_serve_with_the_same_words_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let tool = "[tools.a]\ndescription = \"d\"\ncommand = [\"true\"]\n";
+    let open = "[http]\nlisten = \"0.0.0.0:18555\"\n";
+    let worker = "[server]\nrole = \"worker\"\n[store]\nurl = \"memory:\"\n";
+    let checked = |config: &str, words: &str| {
+        std::fs::write(at.join("longhaul.toml"), format!("{config}{tool}")).unwrap();
+        run(at, &["check"].into_iter().chain(words.split_whitespace()).collect::<Vec<_>>())
+    };
+    for (config, words) in [
+        (open, "longhaul.toml --stdio"),
+        (open, "--http 127.0.0.1:0 --no-page --no-watch"),
+        (open, "--allow-anonymous --metrics 127.0.0.1:0"),
+        (worker, "longhaul.toml --store sqlite:tasks.db --state state"),
+        (worker, "--role all"),
+        ("", "--role front --store sqlite:tasks.db"),
+    ] {
+        let (code, _, err) = checked(config, words);
+        assert!(code == 0 && err.contains("no mistakes"), "{words}: {err}");
+    }
+    for (config, words, why) in [
+        (worker, "--store sqlite:tasks.db --stdio", "a worker answers nobody"),
+        ("", "--http 0.0.0.0:18555", "can be reached from other machines"),
+        ("", "--role worker --store memory:", "share a store"),
+        ("", "--store sqlite:tasks.db --stdio --http 127.0.0.1:0", "cannot be used with"),
+    ] {
+        let (code, out, err) = checked(config, words);
+        assert!(code == 2 && err.contains(why), "{words}: {err}");
+        let serve: Vec<_> = ["serve"].into_iter().chain(words.split_whitespace()).collect();
+        assert_eq!(run(at, &serve), (code, out, err.replace("longhaul check", "longhaul serve")), "{words}");
+    }
+    let there: Vec<_> = std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(there, ["longhaul.toml"], "nothing is begun");
 }

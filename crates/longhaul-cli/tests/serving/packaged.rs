@@ -128,9 +128,10 @@ fn what_the_unit_runs_serves() {
         assert_eq!(words.next(), Some("/usr/bin/longhaul"), "{line}");
         words.map(here).collect()
     };
-    let (code, _, err) = run(&state, &as_strs(&words("ExecStartPre")));
+    let (before, mut start) = (words("ExecStartPre"), words("ExecStart"));
+    assert_eq!((&*before[0], &before[1..]), ("check", &start[1..]), "what is checked is not what is served");
+    let (code, _, err) = run(&state, &as_strs(&before));
     assert_eq!(code, 0, "{err}");
-    let mut start = words("ExecStart");
     start.extend(["--http".to_owned(), "127.0.0.1:0".to_owned()]);
     let server = Server::of(&mut longhaul(&state, &as_strs(&start)));
     assert!(state.join("longhaul.db").exists(), "{}", server.said);

@@ -51,7 +51,7 @@ pub(super) async fn examine(file: &Path, report: &mut Report) -> Outcome<Option<
     look_at_system(report)?;
     let config = upstreams::withholding(config).await?;
     behind::examine(&config, report).await?;
-    if let Some(refusal) = serve::refused(&config, false, false) {
+    if let Some(refusal) = serve::exposes_anonymously(&config, false, false) {
         report.warn("address", refusal.line(), refusal.next_step().unwrap_or_default())?;
     }
     look_at_address(&config, report).await
@@ -60,6 +60,9 @@ pub(super) async fn examine(file: &Path, report: &mut Report) -> Outcome<Option<
 async fn look_at_store(config: &Config, report: &mut Report) -> Outcome<()> {
     let path = match &config.store.url {
         StoreUrl::Memory => {
+            if let Some(refusal) = serve::has_no_part(config, false) {
+                return report.failure("store", &refusal);
+            }
             let found = "tasks are kept in memory, and are gone with the server";
             return report.warn("store", found, "keep them in a file: [store] url = \"sqlite:longhaul.db\"");
         }
