@@ -32,7 +32,8 @@ pub struct Exit {
     pub stderr: StreamSummary,
     /// How many of its processes could not be ended, even by SIGKILL: they hang in the kernel.
     pub survivors: u32,
-    /// How many processes it had left when it ended by itself, which were ended then. On Linux; elsewhere they are not counted.
+    /// How many processes it had left when it ended by itself, which were ended then, but for those that did so themselves a
+    /// moment later. On Linux; elsewhere they are not counted.
     #[serde(default)]
     pub left: u32,
     /// Why the command could not be started, with [`Cause::NotStarted`].

@@ -1,7 +1,7 @@
 //! The loop: waits for the command, its output, the servers and the clock, and decides when the run is over.
 //!
 //! The command is done when its main process has ended and its output has: both pipes at their end, or silent for
-//! [`QUIET`], or [`DRAIN`] over. What still lives of its tree then is ended. As subreaper the supervisor is the
+//! [`QUIET`], or [`DRAIN`] over. What still lives of its tree then, and [`LEAVING`] later where the pipes are at their end, is ended. As subreaper the supervisor is the
 //! parent of every orphan, so "no child left" means that the whole tree is gone.
 
 use std::{
@@ -53,6 +53,8 @@ pub(super) struct Watch<'a> {
     /// The end of the main process.
     ended: Option<Ended>,
     last_output: Instant,
+    /// When the last pipe was found at its end.
+    closed: Option<Instant>,
     has_children: bool,
     /// How many processes the command had left.
     left: u32,
@@ -105,6 +107,7 @@ impl<'a> Watch<'a> {
             committed,
             ended: None,
             last_output: started,
+            closed: None,
             has_children: true,
             left: 0,
             cause: None,
@@ -181,7 +184,7 @@ impl<'a> Watch<'a> {
         let timeout = self.spec.timeout_ms.filter(|_| self.ended.is_none() && self.ending.is_none());
         let timeout = timeout.map(|timeout| later(self.started, Duration::from_millis(timeout)));
         let ending = self.ending.as_ref().map(Ending::deadline);
-        let drained = self.ended.filter(|_| self.ending.is_none()).map(|ended| self.drained_at(ended));
+        let drained = self.ended.filter(|_| self.ending.is_none()).map(|ended| self.done_at(ended));
         let times = [timeout, ending, drained, self.board.deadline(), Some(self.next_look)];
         times.into_iter().flatten().min().unwrap_or(now)
     }
@@ -243,6 +246,9 @@ impl<'a> Watch<'a> {
         let pumped = self.channels[stream].pump(&mut self.buffer, |bytes| board.see_output(stream, bytes));
         if self.channels[stream].total() > before {
             self.last_output = Instant::now();
+        }
+        if self.closed.is_none() && self.channels.iter().all(|channel| channel.pipe().is_none()) {
+            self.closed = Some(Instant::now());
         }
         pumped
     }
@@ -311,8 +317,7 @@ impl<'a> Watch<'a> {
     fn is_over(&mut self, now: Instant) -> Option<u32> {
         let group = self.group();
         if let Some(ended) = self.ended.filter(|_| self.ending.is_none()) {
-            let at_their_end = self.channels.iter().all(|channel| channel.pipe().is_none());
-            if !at_their_end && now < self.drained_at(ended) {
+            if now < self.done_at(ended) {
                 return None;
             }
             self.end_what_is_left();
@@ -332,10 +337,14 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Until when output is waited for after the end of the main process.
-    fn drained_at(&self, ended: Ended) -> Instant {
-        let quiet = self.last_output.max(ended.at) + QUIET;
-        quiet.min(ended.at + DRAIN)
+    /// Until when output is waited for after the end of the main process; and then what still lives, for a process closes its output
+    /// before it is seen to have ended.
+    fn done_at(&self, ended: Ended) -> Instant {
+        match self.closed {
+            Some(closed) if self.has_children => closed.max(ended.at) + LEAVING,
+            Some(closed) => closed,
+            None => (self.last_output.max(ended.at) + QUIET).min(ended.at + DRAIN),
+        }
     }
 
     /// Takes what is still in the pipes. Nobody of the tree writes any more; who else holds a pipe has had its time.
@@ -412,6 +421,8 @@ pub(super) fn record(run: &RunDir, exit_file: &ExitFile, peers: Peers, exit: &Ex
 const QUIET: Duration = Duration::from_secs(2);
 /// The longest wait for output after the end of the main process.
 const DRAIN: Duration = Duration::from_secs(10);
+/// How long what has closed its output may take to end by itself: no longer than nobody minds who leaves something in the background.
+const LEAVING: Duration = Duration::from_millis(50);
 /// How often the directory is looked at for a cancel that came without a socket.
 const LOOK: Duration = Duration::from_secs(1);
 /// The space is reserved, so only a broken disk, or one that copies on write and is full, gets here.
