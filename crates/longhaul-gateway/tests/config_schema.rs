@@ -98,6 +98,12 @@ fn a_tool_of_text_promises_its_run_facts() {
     assert!(facts(
         r#"{"exitCode":null,"signal":9,"durationMs":5,"stdoutBytes":1,"stderrBytes":0,"truncated":true}"#
     ));
+    let left = |left: u32| {
+        facts(&format!(
+            r#"{{"exitCode":0,"signal":null,"durationMs":5,"stdoutBytes":0,"stderrBytes":0,"truncated":false,"left":{left}}}"#
+        ))
+    };
+    assert!(left(1) && !left(0), "none is left out");
     assert!(!facts(r#"{"exitCode":0}"#));
     assert!(tool("command = [\"x\"]\noutput = \"json\"\n").output_schema().is_none());
 }

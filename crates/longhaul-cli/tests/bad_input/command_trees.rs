@@ -116,14 +116,24 @@ fn a_command_past_its_timeout_is_ended_with_its_tree() {
 #[test]
 fn what_a_command_leaves_behind_is_ended_with_it() {
     let script = "setsid sleep 7011 </dev/null >/dev/null 2>&1 & echo done";
-    let scene =
-        Scene::new(&[tool("leaves", script, ""), tool("holds", "sleep 7012 & echo done", "")].concat());
+    let silent = "setsid sleep 7014 </dev/null >/dev/null 2>&1 & true";
+    let tools =
+        [tool("leaves", script, ""), tool("silent", silent, ""), tool("holds", "sleep 7012 & echo done", "")];
+    let scene = Scene::new(&tools.concat());
     let task = begin(scene.server.address(), "leaves", json!({}));
     let result = ended(scene.server.address(), &task);
     assert_eq!(text(&result["result"]), "done\n");
     let said = "(1 process that it left in the background was ended)";
     assert_eq!(result["result"]["content"][1]["text"], said, "{result}");
+    assert_eq!(
+        (&facts(&result)["left"], &result["result"]["structuredContent"]["left"]),
+        (&json!(1), &json!(1))
+    );
     eventually("the end of what was left", || (running(&scene.place, "sleep 7011") == 0).then_some(()));
+    // Where nothing was written no block could be taken for the output.
+    let task = begin(scene.server.address(), "silent", json!({}));
+    let result = ended(scene.server.address(), &task);
+    assert_eq!((&result["result"]["content"], &facts(&result)["left"]), (&json!([]), &json!(1)), "{result}");
     // The child that holds the output open does not hold the result.
     let task = begin(scene.server.address(), "holds", json!({}));
     assert_eq!(text(&ended(scene.server.address(), &task)["result"]), "done\n");

@@ -140,6 +140,7 @@ const RUN_FACTS: &str = concat!(
     r#""durationMs":{"type":"integer","minimum":0,"description":"How long the command ran, in milliseconds"},"#,
     r#""stdoutBytes":{"type":"integer","minimum":0,"description":"Bytes the command wrote to standard output"},"#,
     r#""stderrBytes":{"type":"integer","minimum":0,"description":"Bytes the command wrote to standard error"},"#,
-    r#""truncated":{"type":"boolean","description":"Whether output was dropped because there was too much of it"}"#,
+    r#""truncated":{"type":"boolean","description":"Whether output was dropped because there was too much of it"},"#,
+    r#""left":{"type":"integer","minimum":1,"description":"How many processes it left in the background, which were ended"}"#,
     r#"},"required":["exitCode","signal","durationMs","stdoutBytes","stderrBytes","truncated"]}"#,
 );

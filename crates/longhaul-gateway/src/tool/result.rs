@@ -1,6 +1,7 @@
 //! From the end of a run to the result of its call.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
@@ -34,6 +35,9 @@ struct Facts {
     stdout_bytes: u64,
     stderr_bytes: u64,
     truncated: bool,
+    /// How many processes it had left in the background, which were ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left: Option<NonZeroU32>,
 }
 
 /// How the result of a run is made. It is noted with the run, so that every node makes the same one, whatever its
@@ -113,7 +117,10 @@ pub(super) fn of(id: &str, dir: &Path, exit: &Exit, kept: bool, terms: Terms) ->
             }
         }
     }
-    content.extend(left(exit).map(Content::text));
+    // Programs take the first block for the output.
+    if !content.is_empty() {
+        content.extend(left(exit).map(Content::text));
+    }
     if kept {
         content.extend(links(id, exit));
     }
@@ -189,6 +196,7 @@ fn facts(exit: &Exit) -> Facts {
         stdout_bytes: exit.stdout.total,
         stderr_bytes: exit.stderr.total,
         truncated: exit.is_truncated(),
+        left: NonZeroU32::new(exit.left),
     }
 }
 
