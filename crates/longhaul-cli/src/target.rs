@@ -236,6 +236,7 @@ impl Server {
             Reach::Url(url) => identity::signed_in(options, url).await?,
             Reach::Command { .. } => options,
         };
+        let revision = options.revision;
         let mut connecting = std::pin::pin!(Client::connect_with(target, options));
         let connected = match tokio::time::timeout(PATIENCE, connecting.as_mut()).await {
             Ok(connected) => connected,
@@ -246,7 +247,7 @@ impl Server {
                 connecting.await
             }
         };
-        connected.map_err(|error| self.failure(error))
+        connected.map_err(|error| self.failure(error, revision))
     }
 
     /// Whether a line of its standard error says that it could not be started, which its [failure](Self::failure) says.
@@ -259,8 +260,8 @@ impl Server {
         }
     }
 
-    /// Why it was not connected to.
-    pub(crate) fn failure(&self, error: Error) -> Failure {
+    /// Why it was not connected to; in that revision alone, if there is one.
+    pub(crate) fn failure(&self, error: Error, revision: Option<Revision>) -> Failure {
         let not_started = |program: &str, cause: &dyn fmt::Display| {
             let message = format!("the command `{program}` cannot be started: {cause}");
             Failure::new(Exit::Unreachable, "unreachable", message).next(
@@ -277,10 +278,15 @@ impl Server {
             (_, Error::TimedOut { .. }) => {
                 self.no_server(format!("{} does not answer: {error}", self.name()))
             }
-            // Every server can be greeted.
-            (_, Error::Answer(answer)) if answer.code == Code::METHOD_NOT_FOUND => {
-                self.no_server(format!("{} is no MCP server: {}", self.name(), answer.message))
-            }
+            // Every server can be greeted, though not in every revision.
+            (_, Error::Answer(answer)) if answer.code == Code::METHOD_NOT_FOUND => match revision {
+                None => self.no_server(format!("{} is no MCP server: {}", self.name(), answer.message)),
+                Some(asked) => {
+                    let message = format!("{} does not speak {asked}: {}", self.name(), answer.message);
+                    Failure::new(Exit::Failed, "protocol", message)
+                        .next("leave out --revision: what it speaks is found out")
+                }
+            },
             _ => error.into(),
         }
     }

@@ -106,7 +106,7 @@ async fn login(args: &Args) -> Outcome {
 
 /// Connects to the server at `url`. One that says nothing is not reached.
 async fn connected(url: &str, options: Options) -> Outcome<Client> {
-    Client::connect_with(url, options).await.map_err(|error| Server::url(url).failure(error))
+    Client::connect_with(url, options).await.map_err(|error| Server::url(url).failure(error, None))
 }
 
 async fn logout(args: &OutArgs) -> Outcome {

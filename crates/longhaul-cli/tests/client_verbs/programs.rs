@@ -37,6 +37,33 @@ fn a_command_line_that_is_none_is_a_line_of_json_where_json_is_asked_for() {
 }
 
 #[test]
+fn a_server_that_does_not_speak_the_revision_asked_for_is_one_all_the_same() {
+    let folder = folder();
+    // It is of the legacy era; and what answers nothing else is no server.
+    let script = |initialize: &str| {
+        let refused = r#"printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}\n' "$id""#;
+        format!(
+            "while IFS= read -r line; do id=${{line#*\\\"id\\\":}} id=${{id%%,*}}\n\
+             case $line in {initialize} *'\"id\":'*) {refused} ;; esac done\n"
+        )
+    };
+    let greets = r#"*'"method":"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"old","version":"1"}}}\n' "$id" ;;"#;
+    std::fs::write(folder.path().join("old.sh"), script(greets)).unwrap();
+    std::fs::write(folder.path().join("none.sh"), script("")).unwrap();
+    let told = |words: &[&str]| {
+        let (code, _, err) = run(folder.path(), &[&["tools", "--json"], words].concat());
+        (code, failure(&err))
+    };
+    let (code, asked) = told(&["--revision", "2026-07-28", "--", "sh", "old.sh"]);
+    let said = asked["message"].as_str().unwrap();
+    assert!(code == 1 && said == "the command `sh` does not speak 2026-07-28: Method not found", "{asked}");
+    assert!(asked["next"].as_str().unwrap().contains("leave out --revision"), "{asked}");
+    let (code, asked) = told(&["--", "sh", "none.sh"]);
+    let said = asked["message"].as_str().unwrap();
+    assert!(code == 4 && said == "the command `sh` is no MCP server: Method not found", "{asked}");
+}
+
+#[test]
 fn a_configuration_is_described_for_editors_and_for_people() {
     let folder = folder();
     let (code, out, err) = run(folder.path(), &["schema"]);

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use longhaul::client::{Client, Error, Options};
+use longhaul::proto::jsonrpc::Code;
 use longhaul::proto::model::LoggingLevel;
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -383,10 +384,20 @@ impl Upstream {
             }
             Ok(Err(error)) => {
                 let (is_denied, retry_after) = (error.is_denied(), error.retry_after());
-                Err(Unreached { is_denied, retry_after, ..self.unreached(self.why(&error)) })
+                let why = self.not_spoken(&error).unwrap_or_else(|| self.why(&error));
+                Err(Unreached { is_denied, retry_after, ..self.unreached(why) })
             }
             Err(_) => Err(self.unreached(format!("it has not answered within {}", format_duration(within)))),
         }
+    }
+
+    /// That it does not speak the one revision in which it may be spoken to, if that is what it means by refusing the greeting.
+    fn not_spoken(&self, error: &Error) -> Option<String> {
+        let (asked, Error::Answer(answer)) = (self.config.revision?, error) else { return None };
+        let (name, message) = (&self.config.name, &answer.message);
+        (answer.code == Code::METHOD_NOT_FOUND).then(|| {
+            format!("it does not speak {asked}, as `revision` of `[servers.{name}]` wants it to: {message}")
+        })
     }
 
     /// It cannot be reached, for that reason.
