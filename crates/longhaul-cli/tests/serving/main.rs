@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
 #![expect(clippy::duplicate_mod, reason = "each kind of server is started by the same means")]
 
+mod behind;
 mod chapters;
 mod cut_off;
 mod fleet;

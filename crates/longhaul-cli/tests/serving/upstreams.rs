@@ -181,7 +181,8 @@ fn doctor_tries_each_server_and_says_what_to_do_about_those_that_fail() {
     assert_eq!(code, 1, "{said}");
     for line in [
         "FAIL  servers   gone: its program `/nowhere/server` is not found\n".to_owned(),
-        "`longhaul tools -- /nowhere/server 'a b'` tries it alone\n".to_owned(),
+        "mend `command` of `[servers.gone]`, which runs `/nowhere/server`, or its `cwd` or `env`\n"
+            .to_owned(),
         format!(
             "FAIL  servers   moved: http://{address}/mcp answered HTTP 307: it redirects to http://{address}/mcp/, which is not followed"
         ),
@@ -192,7 +193,7 @@ fn doctor_tries_each_server_and_says_what_to_do_about_those_that_fail() {
     ] {
         assert!(said.contains(&line), "{line}: {said}");
     }
-    assert!(!said.contains("s3cret"), "{said}");
+    assert!(!said.contains("s3cret") && !said.contains("a b"), "arguments may be secret: {said}");
 }
 
 pub(super) const WORK: &str = r#"

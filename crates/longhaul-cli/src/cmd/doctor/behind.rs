@@ -1,8 +1,11 @@
 //! The servers that a configuration serves on, each tried as `serve` would: started or asked, and what it has listed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use longhaul::client::LeftOut;
+use longhaul::proto::model::Tool;
 use longhaul_gateway::causes::in_words;
 use longhaul_gateway::config::{Config, Reach, UpstreamServer, format_duration};
 use longhaul_gateway::shell;
@@ -11,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::report::Report;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::upstreams;
 
 /// How long all of them are waited for, side by side: a person waits.
@@ -21,8 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 enum Tried {
     /// It says that it has this.
     Has(String),
+    /// So it does, and not all of it is served, for that reason.
+    HasSome(String),
     /// It does not, and why.
     Fails(String),
+    /// What is kept of signing in there cannot be used.
+    Unread(Failure),
     /// It has not said anything yet, and need not have.
     Silent,
 }
@@ -31,8 +38,14 @@ enum Tried {
 pub(super) async fn examine(config: &Config, report: &mut Report) -> Outcome<()> {
     let mut trying = JoinSet::new();
     for (place, server) in config.servers.iter().enumerate() {
-        let upstream = upstreams::upstream(server).await?;
-        trying.spawn(async move { (place, tried(&upstream).await) });
+        let upstream = upstreams::upstream(server).await;
+        trying.spawn(async move {
+            let tried = match upstream {
+                Ok(upstream) => tried(&upstream).await,
+                Err(failure) => Tried::Unread(failure),
+            };
+            (place, tried)
+        });
     }
     let mut tried = trying.join_all().await;
     tried.sort_by_key(|(place, _)| *place);
@@ -40,6 +53,10 @@ pub(super) async fn examine(config: &Config, report: &mut Report) -> Outcome<()>
         let name = &server.name;
         match tried {
             Tried::Has(what) => report.ok("servers", format!("{name}: {what}"))?,
+            Tried::HasSome(what) => {
+                report.warn("servers", format!("{name}: {what}"), "whoever made the server can mend that")?;
+            }
+            Tried::Unread(failure) => report.failure("servers", &failure.of(name))?,
             Tried::Fails(why) => report.fail("servers", format!("{name}: {why}"), advice(server))?,
             Tried::Silent => {
                 let (waited, within) = (format_duration(PATIENCE), format_duration(server.start_within));
@@ -65,9 +82,11 @@ async fn tried(upstream: &Arc<Upstream>) -> Tried {
         if !client.capabilities().tools {
             return Tried::Has(format!("no tools, {revision}"));
         }
-        match client.list_tools().await {
-            Ok(tools) if tools.len() == 1 => Tried::Has(format!("1 tool, {revision}")),
-            Ok(tools) => Tried::Has(format!("{} tools, {revision}", tools.len())),
+        match client.list_tools_and_others().await {
+            Ok((tools, left_out)) => match not_served(&tools, &left_out) {
+                None => Tried::Has(format!("{}, {revision}", count(&tools))),
+                Some(why) => Tried::HasSome(format!("{}, {revision}; {why}", count(&tools))),
+            },
             Err(error) => Tried::Fails(format!("its tools cannot be listed: {}", in_words(&error))),
         }
     };
@@ -76,14 +95,39 @@ async fn tried(upstream: &Arc<Upstream>) -> Tried {
     found
 }
 
-/// What to do about one that cannot be reached.
+/// How many tools there are, each counted once.
+fn count(tools: &[Tool]) -> String {
+    match tools.iter().map(|tool| &tool.name).collect::<BTreeSet<_>>().len() {
+        1 => "1 tool".to_owned(),
+        several => format!("{several} tools"),
+    }
+}
+
+/// What of a list is not served, or not as it is listed, in the words of `serve`: the first, and how many more there are.
+fn not_served(tools: &[Tool], left_out: &[LeftOut]) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    let repeated: BTreeSet<_> =
+        tools.iter().map(|tool| &*tool.name).filter(|name| !seen.insert(*name)).collect();
+    let first = match left_out.first() {
+        Some(LeftOut { name, why, .. }) => format!("a tool that is listed as {name} is not served: {why}"),
+        None => {
+            let name = repeated.first()?.escape_debug();
+            format!("`{name}` is listed more than once, and served as it is listed first")
+        }
+    };
+    Some(match left_out.len() + repeated.len() {
+        1 => first,
+        several => format!("{first}; and {} more", several - 1),
+    })
+}
+
+/// What to do about one that cannot be reached. The arguments of a command may be secret.
 fn advice(server: &UpstreamServer) -> String {
     let name = &server.name;
     match &server.reach {
         Reach::Command(command) => {
-            let words: Vec<_> = command.argv.iter().map(|word| shell::word(word)).collect();
-            let words = words.join(" ");
-            format!("mend `command` of `[servers.{name}]`; `longhaul tools -- {words}` tries it alone")
+            let program = command.argv.first().map(|program| shell::word(program)).unwrap_or_default();
+            format!("mend `command` of `[servers.{name}]`, which runs `{program}`, or its `cwd` or `env`")
         }
         Reach::Url(at) => {
             // What follows a `?` may be a secret.

@@ -49,8 +49,11 @@ pub(super) async fn examine(file: &Path, report: &mut Report) -> Outcome<Option<
     look_at_store(&config, report).await?;
     look_at_folders(&config, report)?;
     look_at_system(report)?;
-    let config = upstreams::withholding(config).await?;
-    behind::examine(&config, report).await?;
+    // What may not be inherited is not known otherwise.
+    match upstreams::withholding(config.clone()).await {
+        Ok(config) => behind::examine(&config, report).await?,
+        Err(failure) => report.failure("servers", &failure)?,
+    }
     if let Some(refusal) = serve::exposes_anonymously(&config, false, false) {
         report.warn("address", refusal.line(), refusal.next_step().unwrap_or_default())?;
     }
