@@ -627,6 +627,8 @@ impl Engine {
             }
         };
         tokio::select! {
+            // Where nothing is left no time is needed.
+            biased;
             () = none_of(Runs::work_here) => return,
             () = environment.sleep(limit) => tracing::warn!("some work was not done in time"),
         }

@@ -25,10 +25,11 @@ mod slow;
 mod versions;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use longhaul_store::{Limits, Memory, Outcome, Owner, Rerun, Scope, Settings};
-use longhaul_tasks::environment::Tokio;
+use longhaul_tasks::environment::{BoxFuture, Environment, Tokio};
 use longhaul_tasks::job::ExternalJob;
 use longhaul_tasks::machine::Caller;
 use longhaul_tasks::runner::{Answer, Call, Engine, InLine, Keeper, Pace, Work, Worker};
@@ -231,6 +232,37 @@ async fn what_ends_with_its_process_has_its_time_and_is_lost_after_it() {
         "{lost:?}"
     );
     assert!(!found(&resumed).await.is_terminal(), "another node goes on with it");
+}
+
+/// Time that is over at once, and whether anybody has waited for it.
+#[derive(Debug, Default)]
+struct NoTime(Arc<AtomicBool>);
+
+impl Environment for NoTime {
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        let is_over = Arc::clone(&self.0);
+        Box::pin(async move { is_over.store(true, Ordering::SeqCst) })
+    }
+
+    fn spawn(&self, future: BoxFuture<'static, ()>) {
+        Tokio::new().spawn(future);
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        Tokio::new().random(bytes);
+    }
+}
+
+#[tokio::test]
+async fn whoever_has_nothing_left_to_do_is_not_out_of_time() {
+    let environment = NoTime::default();
+    let is_over = Arc::clone(&environment.0);
+    let engine = Engine::new(Arc::new(Memory::new()), Arc::new(environment), Pace::default(), []);
+    // What is looked at first may be left to chance.
+    for _ in 0..64 {
+        engine.finish(Duration::ZERO).await;
+    }
+    assert!(!is_over.load(Ordering::SeqCst), "it is said that some work was not done in time");
 }
 
 /// A job that ends while its row is being written leaves what it wrote to the task.
