@@ -102,17 +102,19 @@ async fn what_a_command_leaves_behind_ends_with_it() {
 #[tokio::test]
 async fn what_was_ending_by_itself_was_not_left() {
     let scene = Scene::new();
-    let spec = sh("(exec >&- 2>&-; sleep 0.01) & echo done");
-    // On a machine that is busy it may take longer now and then.
-    for attempt in 0..20 {
+    let spec = sh("(exec >&- 2>&-; sleep 0.02) & echo done");
+    // On a machine that is busy what ends takes longer now and then, and so does who looks.
+    let mut left = Vec::new();
+    for attempt in 0..9 {
         let run = Run::start(&scene.runs, &format!("run-{attempt}"), &spec).await.unwrap();
         let exit = end_of(&run).await;
         assert!(exit.is_success(), "{exit:?}");
-        if exit.left == 0 {
-            return;
-        }
+        left.push(exit.left);
     }
-    panic!("it is always said to have left what ends a moment later");
+    assert!(
+        left.iter().filter(|left| **left == 0).count() >= 5,
+        "what ends a moment later was not left: {left:?}"
+    );
 }
 
 #[tokio::test]
