@@ -33,15 +33,19 @@ impl Offered {
         Ok(())
     }
 
-    /// Offers these. There are `notes` of what else was listed.
-    pub(super) async fn offer_tools(&mut self, listed: Vec<model::Tool>, mut notes: Vec<String>) {
+    /// Offers these. What is noted of what else was listed, in `left_out`, comes behind all that is found here: of the first
+    /// notes alone somebody is told, and a server may list as much that cannot be read as it likes.
+    pub(super) async fn offer_tools(&mut self, listed: Vec<model::Tool>, left_out: Vec<String>) {
         let config = self.upstream.config();
         let unknown = config.tools.keys().filter(|name| listed.iter().all(|tool| tool.name != **name));
-        notes.extend(unknown.map(|name| {
+        let unknown = unknown.map(|name| {
             let (shown, server) = (name.escape_debug(), &config.name);
             format!("it has no tool `{shown}`, of which `[servers.{server}.tools]` says something")
-        }));
+        });
+        let unknown: Vec<String> = unknown.collect();
+        let mut notes = Vec::new();
         let listed = self.pinned(listed, &mut notes).await;
+        notes.extend(unknown);
         // By their names here, the names there.
         let mut own = HashMap::new();
         let mut named = Vec::new();
@@ -59,6 +63,7 @@ impl Offered {
             tool(&upstream, definition, own, policy, may_be_task)
         };
         let renewed = self.tools.renew(&self.catalogue, named, build);
+        notes.extend(left_out);
         for changed in self.note(Listed::Tools, notes, renewed) {
             // What was agreed to may not be what is there now.
             tracing::warn!(

@@ -392,6 +392,23 @@ async fn a_file_of_pins_that_is_mended_is_read_again() {
     .await;
 }
 
+/// Whoever has a tool that turned could list beside it what fills all that is told of a server.
+#[tokio::test]
+async fn what_cannot_be_read_keeps_nobody_from_hearing_what_turned() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = format!("pins = {:?}\ntools.gone.enabled = true\n", folder.path().join("pins"));
+    let front = Front::before(vec![that_is_wrong("all", &more)], legacy()).await;
+    front.upstreams.close().await;
+    let front = Front::before(vec![that_is_wrong("many bad tools", &more)], legacy()).await;
+    let notes = front.notes(0);
+    assert!(notes[0].starts_with("`who` is not served: it says something else"), "{notes:?}");
+    assert!(notes[1].starts_with("it has no tool `gone`"), "{notes:?}");
+    let (more, shown) = notes.split_last().unwrap();
+    assert!(shown[2..].iter().all(|note| note.starts_with("a tool that is listed as \"bad ")), "{notes:?}");
+    assert_eq!(more, &format!("and {} more of the kind", 32 - shown.len()));
+    front.upstreams.close().await;
+}
+
 #[tokio::test]
 async fn a_server_that_names_its_tools_anew_each_time_is_not_listed_again_for_that() {
     let folder = tempfile::tempdir().unwrap();

@@ -124,6 +124,10 @@ impl Wrong {
                     json!({"name": "who", "description": "Another", "inputSchema": {"type": "object"}});
                 tools.extend([again.clone(), again]);
             }
+            "many bad tools" => {
+                tools[0]["description"] = "It turned".into();
+                tools.splice(0..0, (0..30).map(|number| json!({ "name": format!("bad {number}") })));
+            }
             "all but who" => tools.retain(|tool| tool["name"] != "who"),
             "others each time" => {
                 let name = format!("number {}", self.listed);
