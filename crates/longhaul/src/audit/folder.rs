@@ -157,6 +157,8 @@ struct Writer {
     options: AuditOptions,
     file: File,
     number: u32,
+    /// The last number under which a file was begun, or could not be.
+    tried: u32,
     /// How many bytes of whole entries the file has.
     length: u64,
     /// The file may have more than these, and cannot be cut.
@@ -188,6 +190,7 @@ impl Writer {
             options,
             file,
             number,
+            tried: number,
             length: 0,
             torn: false,
             seq: 0,
@@ -327,8 +330,10 @@ impl Writer {
 
     fn next_file(&mut self) -> io::Result<()> {
         make(&self.folder)?;
-        self.file = create(&self.folder, &self.node, self.number + 1)?;
-        (self.number, self.length, self.torn) = (self.number + 1, 0, false);
+        // What could not be begun may be there all the same, and keeps its number.
+        self.tried += 1;
+        self.file = create(&self.folder, &self.node, self.tried)?;
+        (self.number, self.length, self.torn) = (self.tried, 0, false);
         self.prune();
         Ok(())
     }
@@ -380,12 +385,20 @@ fn create(folder: &Path, node: &str, number: u32) -> io::Result<File> {
     options.append(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path(folder, node, number))?;
+    let path = path(folder, node, number);
+    let file = options.open(&path)?;
+    let began = begin(&file, folder);
+    if began.is_err() {
+        // Many that are tried and left would push others out. One that stays is in nobody's way: the next has another number.
+        let _ = fs::remove_file(&path);
+    }
+    began.map(|()| file)
+}
+
+fn begin(file: &File, folder: &Path) -> io::Result<()> {
     file.try_lock().map_err(io::Error::from)?;
     // Its name is to last as long as what is in it.
-    #[cfg(unix)]
-    File::open(folder)?.sync_all()?;
-    Ok(file)
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
 /// A file of a trail.

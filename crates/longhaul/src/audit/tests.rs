@@ -203,6 +203,27 @@ fn what_cannot_be_written_waits_and_what_cannot_wait_is_counted() {
     assert_eq!(entries(&folder, |entry| entry.task.as_deref() == Some("task-11")).unwrap().len(), 1);
 }
 
+/// As when it was made, and its folder could not be synced.
+#[test]
+fn a_file_that_could_not_be_begun_is_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = AuditOptions::default().max_file(1);
+    let audit = open(folder.path(), "a", options.clone());
+    fs::write(folder.path().join("a-000002.jsonl"), "").unwrap();
+    for number in 0..3 {
+        audit.note(event(number));
+        audit.flush();
+    }
+    let later = open(folder.path(), "b", options);
+    drop((audit, later));
+    let verdict = verify(folder.path(), &[]).unwrap();
+    assert_eq!((verdict.problems, verdict.remarks), (vec![], vec![]));
+    assert_eq!(entries(folder.path(), |entry| entry.what == "created").unwrap().len(), 3);
+    let empty = |file: &PathBuf| fs::metadata(file).unwrap().len() == 0;
+    let (began, left): (Vec<_>, Vec<_>) = files(folder.path()).into_iter().partition(|file| !empty(file));
+    assert_eq!((left, began.len()), (vec![folder.path().join("a-000002.jsonl")], 4), "{began:?}");
+}
+
 #[test]
 fn a_folder_that_is_moved_or_removed_is_begun_again_and_the_chain_goes_on() {
     let place = tempfile::tempdir().unwrap();
