@@ -24,12 +24,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Find out whether entries were changed or taken out; ends with 1 if so.
+    /// Find out whether entries were changed or taken out; ends with 1 if so, and with 5 where there is no trail.
     #[command(after_help = "Example:\n  longhaul audit verify audit --head DIGEST")]
     Verify {
         /// The folder of the trail (`[audit] path`).
         folder: PathBuf,
-        /// A digest that an earlier `verify` printed: its entry must still be there. May be given several times.
+        /// A digest that an earlier `verify` printed: its entry must still be there, or it ends with 1. May be given several times.
         #[arg(long, value_name = "DIGEST")]
         head: Vec<String>,
     },
@@ -62,8 +62,8 @@ pub(crate) fn run(args: &Args) -> Exit {
 fn verify(folder: &Path, kept: &[String]) -> Outcome<Exit> {
     let read = audit::verify(folder, kept).map_err(|error| unreadable(folder, &error))?;
     let Verdict { entries, files, heads, problems, remarks, .. } = read;
-    // An empty file proves as little as none.
-    if files == 0 || (entries == 0 && problems.is_empty()) {
+    // An empty file proves as little as none. Whoever has kept a digest knows that there was more.
+    if entries == 0 && problems.is_empty() {
         return Err(no_trail(folder));
     }
     for head in &heads {
@@ -71,6 +71,9 @@ fn verify(folder: &Path, kept: &[String]) -> Outcome<Exit> {
     }
     for remark in &remarks {
         note(&shown(&format!("note: {remark}")));
+    }
+    if entries == 0 {
+        note(&shown(&format!("note: there is no entry in {}", folder.display())));
     }
     for problem in &problems {
         note(&shown(&format!("error: {problem}")));

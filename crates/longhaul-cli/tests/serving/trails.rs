@@ -50,3 +50,31 @@ fn where_no_trail_is_nothing_is_as_it_was_written() {
         assert!(err.contains("[audit] path"), "{err}");
     }
 }
+
+#[test]
+fn a_trail_that_was_taken_away_is_missed_by_who_kept_its_digest() {
+    let folder = folder("[audit]\npath = \"audit\"");
+    let at = folder.path();
+    drop(Server::start(at, &["--http", "127.0.0.1:0"]));
+    let (code, out, err) = run(at, &["audit", "verify", "audit"]);
+    assert_eq!(code, 0, "{err}");
+    let head = out.split_whitespace().next().unwrap();
+    let missed = || {
+        let (code, out, err) = run(at, &["audit", "verify", "audit", "--head", head]);
+        assert!(code == 1 && out.is_empty(), "{code} {out}");
+        assert!(err.contains(&format!("error: no entry has the digest {head}\n")), "{err}");
+        assert!(err.contains("note: there is no entry in audit\n"), "{err}");
+    };
+    for file in std::fs::read_dir(at.join("audit")).unwrap() {
+        std::fs::write(file.unwrap().path(), "").unwrap();
+    }
+    missed();
+    for file in std::fs::read_dir(at.join("audit")).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    missed();
+    std::fs::remove_dir(at.join("audit")).unwrap();
+    missed();
+    // Nobody says that there was one.
+    assert_eq!(run(at, &["audit", "verify", "audit"]).0, 2);
+}
