@@ -148,13 +148,12 @@ fn read(of: &str, text: &[u8]) -> Option<(Nature, Lists)> {
 /// this one had, nor has this one for somebody else, or in another revision. There are secrets among that, so that nobody without the
 /// key can tell whether they have guessed one.
 fn identity(key: &Key, server: &UpstreamServer) -> String {
-    let revision = server.revision.map_or("any", Revision::as_str);
-    let said = format!(
-        "{} prompts {} resources {} revision {revision}",
-        server.reach.spelt(),
-        server.prompts,
-        server.resources
-    );
+    let reach = server.reach.spelt();
+    let mut said = format!("{reach} prompts {} resources {}", server.prompts, server.resources);
+    // Only where there is one: what was kept before servers could have any is of the same server.
+    if let Some(revision) = server.revision {
+        said.extend([" revision ", revision.as_str()]);
+    }
     // Both of one length, whatever is said: nothing can be added behind it.
     digest([Sha256::digest(&key.0), Sha256::digest(said)].concat())
 }
@@ -402,6 +401,15 @@ mod tests {
             assert!(shelf(&memory).recall(&server(other)).await.is_none(), "{other}");
         }
         assert!(shelf(&memory).recall(&its).await.is_some());
+    }
+
+    /// Otherwise what is kept is forgotten by whoever runs a newer program.
+    #[test]
+    fn a_server_is_the_same_for_a_program_that_knows_more_of_servers() {
+        let its = server("command = [\"x\"]\ncwd = \"/\"");
+        let said = r#"["x"] in "/" with {} prompts true resources true"#;
+        let kept = digest([Sha256::digest([7; 32]), Sha256::digest(said)].concat());
+        assert_eq!(identity(&Key([7; 32].into()), &its), kept);
     }
 
     #[tokio::test]
