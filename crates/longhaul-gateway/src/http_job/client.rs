@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use longhaul::client::redirected;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
@@ -23,7 +24,7 @@ pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
-    /// Where it sends whoever asked, if it does.
+    /// Where it sends whoever asked, in words, if it does.
     pub(super) redirects: Option<String>,
 }
 
@@ -151,13 +152,10 @@ impl Answer {
     }
 }
 
-/// Where a response sends whoever asked, without what may be a secret. Nobody goes there.
+/// Where a response sends whoever asked, in words.
 fn redirect(response: &Response) -> Option<String> {
     let there = response.headers().get(LOCATION).filter(|_| response.status().is_redirection())?;
-    let mut there = response.url().join(there.to_str().ok()?).ok()?;
-    there.set_query(None);
-    let is_plain = there.username().is_empty() && there.password().is_none();
-    Some(there.to_string()).filter(|there| is_plain && there.len() <= LONGEST_URL)
+    redirected(response.url().as_str(), there.to_str().ok()?)
 }
 
 fn trouble(error: reqwest::Error) -> Trouble {
@@ -204,8 +202,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 const EXCERPT: usize = 1000;
 /// What is longer is no media type.
 const LONGEST_KIND: usize = 100;
-/// The longest address that is repeated of where an API redirects to.
-const LONGEST_URL: usize = 400;
 
 #[cfg(test)]
 mod tests {
@@ -220,6 +216,18 @@ mod tests {
         for other in ["127.0.0.1", "10.0.0.7", "203.0.113.9", "::1", "fd12::1"] {
             assert!(!is_near(other.parse().unwrap()), "{other}");
         }
+    }
+
+    #[test]
+    fn where_an_api_sends_is_told_to_whoever_could_write_that_and_not_what_may_be_a_secret() {
+        let sent = |status: u16, there: &str| {
+            let response = http::Response::builder().status(status).header(LOCATION, there).body("").unwrap();
+            redirect(&response.into())
+        };
+        let there = "https://ann:hush@h.example/jobs?key=hush#token=hush";
+        let said = "it redirects to https://h.example/jobs, which is not followed: write that";
+        assert_eq!(sent(307, there).as_deref(), Some(said));
+        assert_eq!(sent(200, there), None);
     }
 
     #[test]

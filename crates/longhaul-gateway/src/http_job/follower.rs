@@ -137,7 +137,7 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 pub(super) fn said(answer: &Answer) -> String {
     let said = format!("the API answered {}", answer.status);
     match &answer.redirects {
-        Some(there) => format!("{said}: it redirects to {there}, which is not followed: write that"),
+        Some(elsewhere) => format!("{said}: {elsewhere}"),
         None => said,
     }
 }

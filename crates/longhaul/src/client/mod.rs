@@ -73,6 +73,10 @@ pub use task::TaskHandle;
 pub use told::Change;
 pub use watch::Changes;
 
+#[cfg(feature = "http-client")]
+#[doc(hidden)]
+pub use crate::transport::http::client::redirected;
+
 pub use crate::handed_over::handed_over;
 
 use known::Known;

@@ -285,7 +285,7 @@ async fn a_redirect_and_a_page_in_the_place_of_an_answer_say_what_helps() {
         assert_eq!(heard.lock().unwrap().len(), 1, "{status}: no second attempt");
         (error, url)
     };
-    let slash = "Location: /mcp/?token=s3cret\r\n";
+    let slash = "Location: /mcp/?token=s3cret#token=s3cret\r\n";
     for status in ["307 Temporary Redirect", "308 Permanent Redirect", "301 Moved Permanently"] {
         let (error, url) = check(status, "text/html", slash).await;
         let there = url.replace("/mcp", "/mcp/");

@@ -353,16 +353,29 @@ impl Shared {
 
 /// A URL without what may be a secret.
 fn nameable(url: &str) -> String {
-    match Url::parse(url) {
-        Ok(mut url) if url.has_host() => {
-            url.set_query(None);
-            let _ = url.set_password(None);
-            let _ = url.set_username("");
-            url.to_string()
-        }
-        _ => url.to_owned(),
-    }
+    Url::parse(url).ok().and_then(without_secrets).unwrap_or_else(|| url.to_owned())
 }
+
+/// A URL of a host without what may be a secret; nothing of others.
+fn without_secrets(mut url: Url) -> Option<String> {
+    url.set_username("").and_then(|()| url.set_password(None)).ok()?;
+    url.set_query(None);
+    url.set_fragment(None);
+    Some(url.into())
+}
+
+/// Where an answer of `asked` sends whoever asked, by its `location`, in words for whoever could write that place instead and
+/// without what may be a secret. Nobody goes there. Nothing, if it is no place to write.
+#[doc(hidden)]
+#[must_use]
+pub fn redirected(asked: &str, location: &str) -> Option<String> {
+    let there = Url::parse(asked).ok()?.join(Some(location).filter(|location| !location.is_empty())?).ok()?;
+    let there = without_secrets(there).filter(|there| there.len() <= LONGEST_URL)?;
+    Some(format!("it redirects to {there}, which is not followed: write that"))
+}
+
+/// The longest address that is repeated of where an answer redirects to: one that is longer is nobody's to type.
+const LONGEST_URL: usize = 400;
 
 /// The headers that repeat what the body says.
 fn mirrored(request: &Outgoing<'_>) -> HeaderMap {

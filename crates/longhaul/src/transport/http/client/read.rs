@@ -8,7 +8,7 @@ use longhaul_proto::jsonrpc::{ErrorObject, Limits, Message, clip};
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER};
 
-use super::{Shared, nameable};
+use super::{Shared, redirected};
 use crate::client::error::Error;
 
 /// What kind of answer a response carries.
@@ -74,19 +74,12 @@ pub(super) fn failure(shared: &Shared, response: &Response, body: &[u8]) -> Erro
 fn instead(response: &Response, body: &[u8]) -> Option<String> {
     let (status, media) = (response.status(), media(response));
     if status.is_redirection() {
-        let there = response.url().join(Some(header(response, LOCATION)).filter(|there| !there.is_empty())?);
-        let there = nameable(there.ok()?.as_str());
-        // An address that is longer is nobody's to type.
-        return (there.len() <= LONGEST_URL)
-            .then(|| format!("it redirects to {there}, which is not followed: write that"));
+        return redirected(response.url().as_str(), header(response, LOCATION));
     }
     let is_no_mcp = status.is_success() && matches!(kind(response), Kind::Other) && !body.is_empty();
     let what = if media.is_empty() { "something of no media type".into() } else { clip(media) };
     is_no_mcp.then(|| format!("it answered {what}, not MCP: is this its path?"))
 }
-
-/// The longest address that an error repeats.
-const LONGEST_URL: usize = 400;
 
 /// Why a request could not be made.
 pub(super) fn unsent(shared: &Shared, error: reqwest::Error) -> Error {
