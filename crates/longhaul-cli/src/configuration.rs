@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 /// The file that is meant where none is named.
 pub(crate) const FILE: &str = "longhaul.toml";
 
-/// What a file says; `otherwise` is how the verb does without one.
+/// What a file says; `otherwise` is how the verb does without one, or why it cannot.
 ///
 /// # Errors
 ///

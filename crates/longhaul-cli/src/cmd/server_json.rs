@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use longhaul::auth::Resource;
-use longhaul_gateway::config::{self, Colour, Config};
+use longhaul_gateway::config::Config;
 use serde_json::{Map, Value, json};
 
+use crate::configuration;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::target::{http_url, shown_url};
@@ -22,7 +23,7 @@ Examples:
   mcp-publisher publish")]
 pub(crate) struct Args {
     /// The configuration.
-    #[arg(default_value = "longhaul.toml")]
+    #[arg(default_value = configuration::FILE)]
     file: PathBuf,
     /// Its name there: a domain of yours backwards, `/` and a name. Default: `name` of `[server]`, if it is one.
     #[arg(long, value_name = "NAME")]
@@ -43,14 +44,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Exit {
-    let config = match config::load(&args.file) {
-        Ok(checked) => checked.config,
-        Err(mistakes) => {
-            anstream::eprint!("{}", mistakes.render(Colour::Always));
-            return Exit::Usage;
-        }
-    };
-    match server_json(args, &config).and_then(|json| print(&format!("{json:#}"))) {
+    let config = configuration::read(&args.file, "what a registry is told stands in it");
+    let json = config.and_then(|config| server_json(args, &config));
+    match json.and_then(|json| print(&format!("{json:#}"))) {
         Ok(()) => Exit::Done,
         Err(failure) => failure.report(false),
     }

@@ -142,9 +142,18 @@ fn what_cannot_be_a_name_or_a_configuration_is_refused_in_words() {
         let (code, _, err) = run(folder.path(), &words);
         assert!(code == 2 && err.contains("is no name of a server"), "{name:?}: {err}");
     }
-    for words in [&["connect", "claude", "none.toml"][..], &["page", "none.toml"]] {
-        let (code, _, err) = run(folder.path(), words);
-        assert!(code == 2 && err.contains("there is no none.toml"), "{words:?}: {err}");
+    fs::write(folder.path().join("bad.toml"), "[tools.x]\n").unwrap();
+    for words in [&["connect", "claude"][..], &["page"], &["server-json"], &["tasks", "--config"]] {
+        for (file, said) in [
+            ("none.toml", "error: there is no none.toml\nhelp: go where it is, or name it; "),
+            (
+                "bad.toml",
+                "error: bad.toml is no configuration that can be used\nhelp: `longhaul check bad.toml` says why; ",
+            ),
+        ] {
+            let (code, _, err) = run(folder.path(), &[words, &[file]].concat());
+            assert!(code == 2 && err.starts_with(said), "{words:?}: {err}");
+        }
     }
     // Each host that a verb takes is named by its help.
     let (_, connect, _) = run(folder.path(), &["connect", "--help"]);

@@ -13,7 +13,7 @@ use longhaul_gateway::shell;
 use longhaul_gateway::tool::{Copies, Streams};
 
 use crate::ask::Question;
-use crate::configuration::FILE as CONFIG;
+use crate::configuration::{self, FILE as CONFIG};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::handles::{self, Found, Handle, Place};
@@ -171,24 +171,15 @@ impl OriginArgs {
         let mut settings = match &self.store {
             // The file may be about another store: nothing of it is read.
             Some(url) => config::Store::at(url.clone()),
-            None => configured(&self.config)?,
+            None => {
+                let otherwise = "without it, say --store sqlite:FILE; or, with the id of a task, --url http://127.0.0.1:8420/mcp";
+                configuration::read(&self.config, otherwise)?.store
+            }
         };
         if let Some(state) = &self.state {
             settings.state = Some(state.clone());
         }
         Ok(settings)
-    }
-}
-
-fn configured(file: &Path) -> Outcome<config::Store> {
-    if !file.exists() {
-        return Err(Failure::usage(format!("there is no {} here to name a store", file.display()))
-            .next("say --store sqlite:FILE; or, with the id of a task, --url http://127.0.0.1:8420/mcp"));
-    }
-    match config::load(file) {
-        Ok(checked) => Ok(checked.config.store),
-        Err(_) => Err(Failure::usage(format!("{} has mistakes", file.display()))
-            .next(format!("`longhaul check {}` shows them; or say --store sqlite:FILE", file.display()))),
     }
 }
 
