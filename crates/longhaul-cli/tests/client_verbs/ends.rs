@@ -1,8 +1,35 @@
 //! How calls and tasks end, and what is said of it.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::{BY_COMMAND, Server, eventually, folder, let_go, longhaul, run};
+
+/// Waits that begin short and end with one that is enough wherever tests run.
+pub(super) const WAITS: [&str; 7] = ["500ms", "1s", "2s", "4s", "8s", "16s", "32s"];
+
+/// Calls a tool with the first of these waits within which its server says what it offers, for that takes as long as the machine
+/// likes, and nothing is called before. Gives that wait, the code, the standard output and the standard error.
+pub(super) fn call_for(
+    run: impl Fn(&[&str]) -> (i32, String, String),
+    waits: &[&'static str],
+    words: &[&str],
+) -> (&'static str, i32, String, String) {
+    let mut calls = waits.iter().map(|&wait| {
+        let (code, out, err) = run(&[&["call", "--wait", wait], words].concat());
+        (wait, code, out, err)
+    });
+    let in_time = calls.find(|(_, code, _, err)| *code != 4 || !err.contains("nothing was called"));
+    in_time.expect("a server says what it offers")
+}
+
+/// Begins a call that is a task before it ends, and leaves it. Gives what is said of that.
+pub(super) fn leave(folder: &Path, words: &[&str]) -> String {
+    let (_, code, _, err) = call_for(|words| run(folder, words), &WAITS, words);
+    assert_eq!(code, 7, "{err}");
+    err
+}
 
 /// A tool of the configuration that becomes a task when most do: after two seconds.
 const SLOW: &str = "[tools.slow]\ndescription = \"Work until a file is there\"\n\
@@ -14,16 +41,16 @@ fn a_short_wait_leaves_a_call_that_its_server_makes_a_task_later() {
     let never = SLOW.replace("[tools.slow]", "[tools.never]\ntask = \"never\"");
     std::fs::write(folder.path().join("longhaul.toml"), format!("{SLOW}{never}")).unwrap();
     let server = Server::start(folder.path());
+    let call = |words: &[&str]| call_for(|words| run(folder.path(), words), &WAITS[1..], words);
     for revision in ["2025-11-25", "2026-07-28"] {
-        let words = ["call", "--wait", "1s", "--revision", revision, &server.url, "slow"];
-        let (code, _, err) = run(folder.path(), &words);
+        let (_, code, _, err) = call(&["--revision", revision, &server.url, "slow"]);
         assert!(code == 7 && err.contains("is still running\nhelp: longhaul tasks watch slow-"), "{err}");
     }
     // One that is no task by then is cancelled, and that is no failure of its tool.
-    let (code, _, err) = run(folder.path(), &["call", "--wait", "1s", &server.url, "never"]);
-    assert!(code == 8 && err.contains("no answer within 1s; the call was cancelled"), "{err}");
-    let words = ["call", "--json", "--wait", "1s", "--no-task", &server.url, "slow"];
-    let (code, _, err) = run(folder.path(), &words);
+    let (wait, code, _, err) = call(&[&server.url, "never"]);
+    let cancelled = format!("no answer within {wait}; the call was cancelled");
+    assert!(code == 8 && err.contains(&cancelled), "{err}");
+    let (_, code, _, err) = call(&["--json", "--no-task", &server.url, "slow"]);
     assert!(code == 8 && err.contains("\"timed_out\""), "{err}");
 }
 
@@ -63,8 +90,7 @@ fn a_task_whose_tool_failed_has_failed_wherever_it_is_shown() {
 fn a_list_is_chosen_with_or_without_its_verb() {
     let folder = folder();
     let server = Server::start(folder.path());
-    let (code, _, err) = run(folder.path(), &["call", "--wait", "3s", &server.url, "work"]);
-    assert_eq!(code, 7, "{err}");
+    leave(folder.path(), &[&server.url, "work"]);
     let at = |words: &[&str]| run(folder.path(), &[&["tasks"], words].concat());
     assert_eq!(at(&["--open", "--json"]).1, at(&["list", "--open", "--json"]).1);
     assert!(at(&["--open", "--tool", "work"]).1.contains("working"));
@@ -78,8 +104,7 @@ fn a_list_is_chosen_with_or_without_its_verb() {
 fn a_call_made_again_where_no_server_has_its_tool_says_what_it_waits_for() {
     let folder = folder();
     let server = Server::start(folder.path());
-    let (code, _, err) = run(folder.path(), &["call", "--wait", "3s", &server.url, "work"]);
-    assert_eq!(code, 7, "{err}");
+    leave(folder.path(), &[&server.url, "work"]);
     let_go(folder.path());
     eventually("it does not end", || run(folder.path(), &["tasks"]).1.contains("completed"));
     drop(server);

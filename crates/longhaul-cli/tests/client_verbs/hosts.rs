@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::answers::Person;
+use super::ends::{WAITS, call_for};
 use super::{Server, folder, longhaul};
 
 /// Runs the program for a user whose home is in `folder`.
@@ -26,7 +27,7 @@ fn a_server_is_found_by_the_name_that_an_editor_has_for_it() {
     let at = |words: &[&str]| run(folder.path(), words);
     assert!(at(&["tools", "vscode:ci"]).1.contains("say(word: hello|bye"));
     assert_eq!(at(&["call", "vscode:ci", "say", "word=hello"]).1, "hello\n");
-    let (code, out, err) = at(&["call", "--wait", "3s", "vscode:ci", "work"]);
+    let (_, code, out, err) = call_for(at, &WAITS, &["vscode:ci", "work"]);
     let id = err.split_once("longhaul tasks watch ").unwrap_or_else(|| panic!("{err}")).1;
     let id = id.split_whitespace().next().unwrap().to_owned();
     assert!(code == 7 && out.is_empty() && err.contains("--url vscode:ci"), "{err}");

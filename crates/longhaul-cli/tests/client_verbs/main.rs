@@ -516,12 +516,12 @@ fn output_is_followed_to_its_last_byte() {
 fn a_wait_that_runs_out_leaves_the_task_and_says_so() {
     let folder = folder();
     let server = Server::start(folder.path());
-    let (code, _, err) = run(folder.path(), &["call", "--wait", "3s", &server.url, "work"]);
-    assert_eq!(code, 7, "{err}");
+    let err = ends::leave(folder.path(), &[&server.url, "work"]);
     assert!(err.contains("is still running\nhelp: longhaul tasks watch work-"), "{err}");
-    let (code, _, err) = run(folder.path(), &["call", "--wait", "500ms", "--no-task", &server.url, "work"]);
+    let (wait, code, _, err) =
+        ends::call_for(|words| run(folder.path(), words), &ends::WAITS, &["--no-task", &server.url, "work"]);
     assert_eq!(code, 8, "{err}");
-    assert!(err.contains("no answer within 500ms"), "{err}");
+    assert!(err.contains(&format!("no answer within {wait}")), "{err}");
 }
 
 #[test]
@@ -680,8 +680,7 @@ fn what_a_command_says_of_itself_is_its_status() {
     std::fs::write(folder.path().join("longhaul.toml"), tools).unwrap();
     let server = Server::start(folder.path());
     for tool in ["says", "counts"] {
-        let (code, _, err) = run(folder.path(), &["call", "--wait", "2s", &server.url, tool]);
-        assert_eq!(code, 7, "{err}");
+        ends::leave(folder.path(), &[&server.url, tool]);
     }
     let list = || run(folder.path(), &["tasks"]).1;
     eventually("no status", || list().contains("3/10 compiling") && list().contains("9/20 found"));

@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 
+use super::ends::leave;
 use super::{
     LONGHAUL, Server, eventually, folder, let_go, longhaul, open_terminal, orphan_that_ended, run, start_work,
 };
@@ -36,13 +37,13 @@ fn a_list_fits_the_terminal_it_is_shown_in() {
     let_go(folder.path());
 }
 
-/// A tool that says what would do harm if a terminal believed it, and how far it is; one in whose words a letter takes two
-/// columns, which works until a file is there, or another is not; and a server with what would do harm.
+/// A tool that says what would do harm if a terminal believed it, and how far it is, where no file holds it up; one in whose words a
+/// letter takes two columns, which works until a file is there, or another is not; and a server with what would do harm.
 const HOSTILE: &str = r#"
 [tools.hostile]
 title = "\u202Etitle 翻訳"
 description = "Says \u202Eevil and much more than there is room for in one line of a small terminal, whatever it is"
-command = ["sh", "-c", "for i in 1 2 3; do echo $i/3 'compiling \\033]0;owned\\007 what has a long name' >&3; sleep 0.4; done; printf 'said\\033[2J\\033]52;c;aGk=\\007\\342\\200\\256 all\\n'"]
+command = ["sh", "-c", "while [ -e hold ]; do sleep 0.02; done; for i in 1 2 3; do echo $i/3 'compiling \\033]0;owned\\007 what has a long name' >&3; sleep 0.4; done; printf 'said\\033[2J\\033]52;c;aGk=\\007\\342\\200\\256 all\\n'"]
 task = "always"
 input.word = { type = "string", description = "A word \u202Esdrawkcab 翻訳", required = false }
 
@@ -108,8 +109,7 @@ fn has_colour(shown: &str) -> bool {
 fn letters_that_take_two_columns_fit_as_well() {
     let folder = hostile_folder();
     let server = Server::start(folder.path());
-    let (code, _, err) = run(folder.path(), &["call", "--wait", "1s", &server.url, "wide"]);
-    assert_eq!(code, 7, "{err}");
+    leave(folder.path(), &[&server.url, "wide"]);
     eventually("it does not say how far it is", || {
         run(folder.path(), &["tasks", "list", "--json"]).1.contains("長い名前")
     });
@@ -215,9 +215,7 @@ fn left(err: &str) -> String {
 fn a_task_that_is_watched_fits_the_terminal_and_is_harmless() {
     let folder = hostile_folder();
     let server = Server::start(folder.path());
-    let (code, _, err) = run(folder.path(), &["call", "--wait", "1s", &server.url, "wide"]);
-    assert_eq!(code, 7, "{err}");
-    let wide = left(&err);
+    let wide = left(&leave(folder.path(), &[&server.url, "wide"]));
     for terminal in TERMINALS {
         let width = usize::from(terminal.0);
         let (_, shown) = harmless(folder.path(), terminal, &["tasks", "watch", &wide], Some("長"));
@@ -226,9 +224,11 @@ fn a_task_that_is_watched_fits_the_terminal_and_is_harmless() {
         assert!(drawn().any(|frame| frame.contains('長')), "{frames:#?}");
         assert!(drawn().all(|frame| frame.width() <= width), "{width}: {frames:#?}");
 
-        let (code, _, err) = run(folder.path(), &["call", "--wait", "800ms", &server.url, "hostile"]);
-        assert_eq!(code, 7, "{err}");
-        let (status, shown) = harmless(folder.path(), terminal, &["tasks", "watch", &left(&err)], None);
+        let hold = folder.path().join("hold");
+        std::fs::write(&hold, "").unwrap();
+        let hostile = left(&leave(folder.path(), &[&server.url, "hostile"]));
+        std::fs::remove_file(hold).unwrap();
+        let (status, shown) = harmless(folder.path(), terminal, &["tasks", "watch", &hostile], None);
         assert!(status.success() && shown.contains("said all"), "{shown:?}");
     }
     std::fs::write(folder.path().join("go"), "").unwrap();
@@ -391,8 +391,8 @@ fn a_secret_that_a_tool_is_called_with_is_kept_in_no_file() {
     let server = Server::start(folder.path());
     let at = |words: &[&str]| run(folder.path(), words);
     let begin = |words: &[&str]| {
-        let (code, _, err) = at(&[&["call", "--wait", "3s", &server.url, "keep"], words].concat());
-        let id = err.split_once("longhaul tasks watch ").unwrap_or_else(|| panic!("{code} {err}")).1;
+        let err = leave(folder.path(), &[&[server.url.as_str(), "keep"], words].concat());
+        let id = err.split_once("longhaul tasks watch ").unwrap_or_else(|| panic!("{err}")).1;
         id.split_whitespace().next().unwrap().to_owned()
     };
     let (secret, plain) = (begin(&["token=hunter2"]), begin(&[]));
