@@ -16,18 +16,23 @@ pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> 
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
+    let mut file = create_new(&new, mode)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    // Elsewhere a folder cannot be opened.
+    if cfg!(unix) { File::open(folder_of(path))?.sync_all() } else { Ok(()) }
+}
+
+/// Makes a file that is not there, which those may read and write whom `mode` names, where the system has such a thing.
+pub(crate) fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
     #[cfg(not(unix))]
     let _ = mode;
-    let mut file = options.open(&new)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    // Elsewhere a folder cannot be opened.
-    if cfg!(unix) { File::open(folder_of(path))?.sync_all() } else { Ok(()) }
+    options.open(path)
 }
 
 /// The path of a file whose name is this one's with an ending more.

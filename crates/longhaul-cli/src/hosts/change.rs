@@ -1,6 +1,6 @@
 //! A host's file with one server more, all else in it as it was.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write as _};
 use std::iter;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use jsonc_parser::cst::{CstInputValue, CstRootNode};
 use serde_json::{Map, Value, json};
 
 use super::{Entry, Host, file};
-use crate::replace::{beside, replace};
+use crate::replace::{beside, create_new, replace};
 
 /// A host's file with this entry.
 #[derive(Debug)]
@@ -208,17 +208,14 @@ fn backup(path: &Path, text: &str, mode: u32) -> io::Result<PathBuf> {
     let names = iter::once(".bak".to_owned()).chain((1..BACKUPS).map(|number| format!(".bak.{number}")));
     for name in names {
         let backup = beside(path, &name);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
-        #[cfg(not(unix))]
-        let _ = mode;
-        match options.open(&backup) {
+        match create_new(&backup, mode) {
             Ok(mut file) => {
-                file.write_all(text.as_bytes())?;
-                file.sync_all()?;
-                return Ok(backup);
+                let kept = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+                if kept.is_err() {
+                    // A part of it would pass for a copy. That it cannot be written is what is told, whether or not it can go.
+                    let _ = fs::remove_file(&backup);
+                }
+                return kept.map(|()| backup);
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => {

@@ -103,6 +103,24 @@ fn a_host_is_told_of_a_server_when_its_user_agrees() {
 }
 
 #[test]
+fn where_no_copy_can_be_kept_nothing_is_changed_and_nothing_passes_for_one() {
+    let folder = folder();
+    let before = format!("{{\"mcpServers\": {{\"a\": {{\"command\": \"{}\"}}}}}}", "x".repeat(2000));
+    std::fs::write(folder.path().join(".mcp.json"), &before).unwrap();
+    // No file may be longer than a block of 512 bytes or 1,024, and a write that goes beyond fails.
+    let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" connect claude --yes";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", script, super::LONGHAUL]).current_dir(folder.path());
+    let (code, _, err) = super::ended(command.env("HOME", folder.path().join("home")).output().unwrap());
+    assert!(code == 2 && err.contains("File too large"), "{code} {err}");
+    let there = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut there: Vec<_> = there.collect();
+    there.sort();
+    assert_eq!(there, [".mcp.json", "longhaul.toml"]);
+    assert_eq!(std::fs::read_to_string(folder.path().join(".mcp.json")).unwrap(), before);
+}
+
+#[test]
 fn each_host_is_told_in_its_own_form() {
     let folder = folder();
     let at = |words: &[&str]| run(folder.path(), words);
