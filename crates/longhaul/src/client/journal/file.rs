@@ -28,7 +28,7 @@ struct Open {
     path: PathBuf,
     file: File,
     /// Held for as long as the journal is; the file itself is exchanged for a shorter one now and then.
-    _lock: File,
+    _lock: Lock,
     /// How much of the file is whole entries.
     len: u64,
     /// When to write it anew, without what is over.
@@ -60,8 +60,7 @@ impl FileJournal {
         private::folder().create(private::folder_of(&path)).map_err(system)?;
         private::check_folder(&path, NOT_OURS).map_err(system)?;
         let lock = private::file().create(true).truncate(false).open(path.with_extension("lock"));
-        let lock = lock.map_err(system)?;
-        lock.try_lock().map_err(|error| match error {
+        let lock = Lock::take(lock.map_err(system)?).map_err(|error| match error {
             fs::TryLockError::WouldBlock => JournalError::InUse { path: path.clone() },
             fs::TryLockError::Error(error) => system(error),
         })?;
@@ -99,6 +98,25 @@ impl FileJournal {
             });
             worked.await.map_err(|error| JournalError::store("the journal was not written", error))?
         })
+    }
+}
+
+/// A file that is locked for as long as this lives.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Lock {
+    fn take(file: File) -> Result<Self, fs::TryLockError> {
+        file.try_lock().map(|()| Self(file))
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // To close it is not enough: a child that another thread begins meanwhile has it, too, until it runs its own program.
+        if let Err(error) = self.0.unlock() {
+            tracing::debug!(%error, "the lock of a journal goes with the last who has it");
+        }
     }
 }
 
@@ -340,6 +358,26 @@ mod tests {
             let error = FileJournal::open(&path).unwrap_err();
             assert!(format!("{error:?}").contains("chmod 600"), "{error:?}");
         }
+    }
+
+    /// A child has every file of its parent until it runs its own program, and with them the locks.
+    #[cfg(unix)]
+    #[test]
+    fn one_that_was_dropped_is_free_whatever_is_begun_meanwhile() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let folder = tempfile::tempdir().unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::process::Command::new("true").status().unwrap();
+                }
+            });
+            let refused = (0..500).filter(|_| FileJournal::open(folder.path().join("journal")).is_err());
+            let refused = refused.count();
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(refused, 0);
+        });
     }
 
     #[cfg(unix)]
