@@ -64,7 +64,8 @@ pub struct Record {
     pub created_at: Time,
     /// When a caller could last see another status.
     pub status_changed_at: Time,
-    /// When anything a caller can see last changed. Reading and renewing a lease change nothing.
+    /// When anything a caller can see last changed: no two changes of a task have the same date, if need be a millisecond ahead
+    /// of the clock. Reading and renewing a lease change nothing.
     pub updated_at: Time,
     /// When it ended.
     pub terminal_at: Option<Time>,

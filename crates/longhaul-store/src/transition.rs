@@ -397,10 +397,11 @@ fn end(record: &mut Record, outcome: Outcome, fenced: Option<Lease>, now: Time, 
     record.questions.clear();
     // Its share is told once more to whoever has ended it, and kept by no store.
     record.orphan_at = None;
-    touch(record, now);
-    let ended = record.updated_at;
+    // Not the date of this change, which may be a moment ahead so as to be its own: what is due from its end on is due now.
+    let ended = now.max(record.created_at);
     record.terminal_at = Some(ended);
-    record.status_changed_at = ended;
+    touch(record, now);
+    record.status_changed_at = record.updated_at;
     record.expires_at = match record.retention {
         Retention::FromCreation(ttl) => {
             Some(record.created_at.after(ttl).max(ended.after(settings.min_result_retention)))
@@ -408,12 +409,13 @@ fn end(record: &mut Record, outcome: Outcome, fenced: Option<Lease>, now: Time, 
         Retention::AfterTerminal(keep) => Some(ended.after(keep)),
         Retention::Unlimited => None,
     };
-    undo::begin(record, fenced, settings);
+    undo::begin(record, fenced, ended, settings);
 }
 
-/// A task's own dates never run backwards, whatever two nodes think the time is.
+/// A task's own dates never run backwards, whatever two nodes think the time is, and no two changes have the same: whoever
+/// knows a task as of one date knows by the date whether it has changed.
 fn touch(record: &mut Record, now: Time) {
-    record.updated_at = record.updated_at.max(now);
+    record.updated_at = now.max(record.updated_at.after(Duration::from_millis(1)));
 }
 
 fn held(record: &mut Record, epoch: Epoch) -> Result<&mut Lease, StoreError> {

@@ -186,6 +186,7 @@ pub const CHECKS: &[Check] = checks! {
     reporting::{
         progress_only_rises,
         a_report_that_says_nothing_new_changes_nothing,
+        changes_at_one_instant_have_dates_of_their_own,
         every_change_has_a_greater_number,
         a_renewal_changes_nothing_anyone_can_see,
     }

@@ -44,8 +44,23 @@ pub(super) async fn a_report_that_says_nothing_new_changes_nothing(backend: &dyn
     one.store.write(&made.id, made.epoch, Batch::new().with_status_message("whole")).await.unwrap();
     let after = get(&*one.store, &made.id).await.expect("it exists");
     assert_eq!((after.status_message.as_deref(), after.progress), (Some("whole"), before.progress));
-    assert_eq!(after.updated_at, before.updated_at.after(Duration::from_secs(1)));
+    assert_eq!(after.updated_at, one.store.now());
     assert_eq!(after.status_changed_at, made.created_at, "no caller saw another status");
+}
+
+pub(super) async fn changes_at_one_instant_have_dates_of_their_own(backend: &dyn Backend) {
+    let one = one(backend);
+    let made = create(&*one.store, task("t")).await;
+    let mut dates = vec![made.updated_at];
+    for words in ["one", "two", "three"] {
+        let report = Batch::new().with_status_message(words);
+        one.store.write(&made.id, made.epoch, report).await.unwrap();
+        dates.push(get(&*one.store, &made.id).await.expect("it exists").updated_at);
+    }
+    let ended = finish(&*one.store, &made).await;
+    dates.push(ended.updated_at);
+    assert!(dates.is_sorted_by(|earlier, later| earlier < later), "{dates:?}");
+    assert!(ended.terminal_at.is_some_and(|at| at <= ended.updated_at), "{ended:?}");
 }
 
 pub(super) async fn every_change_has_a_greater_number(backend: &dyn Backend) {

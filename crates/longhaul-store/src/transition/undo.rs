@@ -9,14 +9,13 @@ use crate::{
     Undo, UndoPhase,
 };
 
-/// The task has just ended. `fenced`: by whom it was worked on who has not heard of that; until this lease is over,
+/// The task has ended just now. `fenced`: by whom it was worked on who has not heard of that; until this lease is over,
 /// or given back, nothing is undone, for what is to be undone may still be done.
-pub(super) fn begin(record: &mut Record, fenced: Option<Lease>, settings: &Settings) {
+pub(super) fn begin(record: &mut Record, fenced: Option<Lease>, ended: Time, settings: &Settings) {
     let has_succeeded = record.outcome().is_some_and(Outcome::is_success);
     if has_succeeded || record.owed == 0 {
         return;
     }
-    let ended = record.updated_at;
     let phase = match fenced {
         Some(lease) => UndoPhase::Running { lease },
         None => UndoPhase::Queued { not_before: ended },

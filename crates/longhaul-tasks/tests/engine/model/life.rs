@@ -472,6 +472,14 @@ fn see(seen: Option<Seen>, record: Option<Record>) -> Result<Option<Seen>, Strin
         if record.updated_at < before.record.updated_at || record.epoch < before.record.epoch {
             return Err("a date or an epoch goes back".to_owned());
         }
+        let told = |record: &Record| {
+            let asked: Vec<_> = record.questions.iter().map(|question| question.key.clone()).collect();
+            (record.status_message.clone(), asked, record.children.open, record.children.ended, record.parts)
+        };
+        let has_changed = before.shown != shown || told(&before.record) != told(&record);
+        if has_changed && record.updated_at == before.record.updated_at {
+            return Err("it has changed, and its date has not".to_owned());
+        }
     }
     let is_woken = !matches!(record.phase, Phase::Parked { until: None })
         || !record.questions.is_empty()

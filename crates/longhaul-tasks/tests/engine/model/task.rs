@@ -176,9 +176,9 @@ impl Task {
         }
     }
 
-    /// A change that callers can see.
+    /// A change that callers can see, which has a date of its own.
     fn touch(&mut self, now: i64) {
-        self.updated = self.updated.max(now);
+        self.updated = now.max(self.updated + 1);
     }
 
     /// Changes what is asked; a status changes when the first question comes or the last goes.
@@ -196,16 +196,17 @@ impl Task {
     fn end(&mut self, how: How, fenced: Option<(usize, i64)>, now: i64) {
         self.at = At::Ended(how);
         self.asked.clear();
+        let ended = now.max(self.created);
         self.touch(now);
-        (self.ended, self.turned) = (Some(self.updated), self.updated);
+        (self.ended, self.turned) = (Some(ended), self.updated);
         self.expires = match self.keep {
-            Keep::FromCreation(ttl) => Some((self.created + ttl).max(self.updated + READABLE)),
-            Keep::AfterEnd(keep) => Some(self.updated + keep),
+            Keep::FromCreation(ttl) => Some((self.created + ttl).max(ended + READABLE)),
+            Keep::AfterEnd(keep) => Some(ended + keep),
             Keep::Forever => None,
         };
         if how != How::Done && self.owed() > 0 {
-            let at = fenced.map_or(At::Queued(self.updated), |(node, until)| At::Held(node, until));
-            let until = Some(self.updated + UNDOABLE);
+            let at = fenced.map_or(At::Queued(ended), |(node, until)| At::Held(node, until));
+            let until = Some(ended + UNDOABLE);
             self.undo = Some(Undo { at, until, attempt: 0, failed: 0 });
         }
     }
