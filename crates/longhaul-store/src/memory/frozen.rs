@@ -272,5 +272,6 @@ async fn rows_of_an_earlier_build_are_read_as_what_they_were() {
     // It wrote down who had worked on none of the others, nor when their steps began.
     was.forget_spells(|task| task.as_str() != "worked");
     was.forget_times_of_steps(|task| task.as_str() != "timed-steps");
+    was.share_dates();
     assert!(is.holds_what(&was), "read: {is:#?}\n\nwas: {was:#?}");
 }

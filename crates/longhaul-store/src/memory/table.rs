@@ -417,6 +417,16 @@ impl Table {
         self.tasks.values().map(|slot| slot.record.updated_at).max()
     }
 
+    /// Gives all changes of one second its date, as an earlier build gave those of one instant.
+    #[cfg(test)]
+    pub(super) fn share_dates(&mut self) {
+        let second = |at: &mut Time| *at = Time::from_unix_ms(at.unix_ms() / 1000 * 1000);
+        self.tasks.values_mut().for_each(|slot| {
+            second(&mut slot.record.updated_at);
+            second(&mut slot.record.status_changed_at);
+        });
+    }
+
     /// Makes those tasks as an earlier build wrote them.
     #[cfg(test)]
     pub(super) fn forget_spells(&mut self, of: impl Fn(&TaskId) -> bool) {
