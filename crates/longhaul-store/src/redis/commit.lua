@@ -52,7 +52,9 @@ while at <= #ARGV do
       local k, field, by = key(), take(), take()
       if redis.call('HINCRBY', k, field, by) <= 0 then redis.call('HDEL', k, field) end
     elseif op == 'tell' then
-      redis.call('PUBLISH', take(), take())
+      local channel, own, words = take(), take(), take()
+      local heard = redis.call('PUBSUB', 'NUMSUB', channel, own)
+      if heard[2] > heard[4] then redis.call('PUBLISH', channel, words) end
     else
       local many, k, args = tonumber(take()), key(), {}
       for i = 1, many do args[i] = take() end

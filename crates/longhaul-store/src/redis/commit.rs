@@ -116,10 +116,11 @@ impl Commit {
         self.word(by);
     }
 
-    /// Tells whoever listens.
-    pub(super) fn tell(&mut self, channel: &str, words: &str) {
+    /// Tells whoever else listens than the node that is there as long as somebody listens to `own`.
+    pub(super) fn tell(&mut self, channel: &str, own: &str, words: &str) {
         self.word("tell");
         self.word(channel);
+        self.word(own);
         self.word(words);
     }
 

@@ -5,6 +5,7 @@ mod commit;
 mod entries;
 mod events;
 mod fault;
+mod held;
 mod here;
 mod keeper;
 mod keys;
@@ -29,7 +30,7 @@ use std::{
 use tokio::time::{sleep, timeout};
 
 pub use self::open::RedisOptions;
-use self::{address::Place, fault::Fault, here::Here, keys::Keys, link::Link, tx::Tx};
+use self::{address::Place, fault::Fault, held::HeldRows, here::Here, keys::Keys, link::Link, tx::Tx};
 use crate::{
     Epoch, Overlay, Record, Scope, StoreError, StoreFuture, TaskId, TaskStore,
     networked::{
@@ -93,6 +94,8 @@ struct Site {
     poll: Duration,
     /// How many rows this node has written.
     versions: AtomicU64,
+    /// Those of them that it works on.
+    held: HeldRows,
     /// Here those of this node wait that others were faster than, so that they are not in each other's way, too.
     line: tokio::sync::Mutex<()>,
 }

@@ -12,6 +12,7 @@ use super::{
     Redis, Site,
     address::{Address, Place},
     fault::Fault,
+    held::HeldRows,
     here::Here,
     keeper::Session,
     keys::Keys,
@@ -186,6 +187,7 @@ impl RedisOptions {
             replicas,
             poll: self.poll,
             versions: AtomicU64::new(0),
+            held: HeldRows::default(),
             line: tokio::sync::Mutex::new(()),
         });
         let session = site.enter().await?;

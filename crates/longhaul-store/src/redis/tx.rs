@@ -38,6 +38,8 @@ static COUNT_ANEW: LazyLock<Script> = LazyLock::new(|| script_in_want(include_st
 pub(super) struct Tx {
     site: Arc<Site>,
     now: Time,
+    /// What every row that it writes has as its version.
+    version: String,
     /// Whether others were faster before.
     insists: bool,
     /// Whether it stands before a family.
@@ -45,7 +47,7 @@ pub(super) struct Tx {
     rows: BTreeMap<TaskId, Held>,
     /// What else was read, as it must still be.
     read: Vec<(String, String, String)>,
-    /// At how many moments it was read.
+    /// At how many moments it was read; what was known without being read is of none that anybody knows.
     moments: usize,
 }
 
@@ -77,6 +79,7 @@ impl Tx {
         let mut tx = Self {
             site: Arc::clone(site),
             now: site.node.clock.now(),
+            version: site.next_version(),
             insists,
             stands: false,
             rows: BTreeMap::new(),
@@ -115,7 +118,13 @@ impl Tx {
         let known = self.rows.get(id);
         let unknown = |key: &&&str| known.is_none_or(|held| !held.steps.contains_key(**key));
         let steps: Vec<&str> = steps.iter().filter(unknown).copied().collect();
-        let is_row_wanted = known.is_none();
+        let at_hand = if known.is_none() { self.site.held.take(id) } else { None };
+        let is_row_wanted = known.is_none() && at_hand.is_none();
+        if let Some(row) = at_hand {
+            self.moments += 2;
+            let held = Held { before: Some(row.clone()), now: Some(row), ..Held::default() };
+            self.rows.insert(id.clone(), held);
+        }
         let mut asked = pipe();
         if is_row_wanted {
             asked.cmd("HMGET").arg(keys.task(id)).arg(&FIELDS);
@@ -281,6 +290,7 @@ impl Tx {
                 Block::Done(seqs) => {
                     let numbered = ids.iter().filter(|id| self.rows[**id].is_numbered);
                     written.seqs.extend(numbered.map(|id| (*id).clone()).zip(seqs));
+                    ids.iter().for_each(|id| self.keep(id, &written));
                     done.extend(ids.into_iter().cloned());
                 }
                 Block::Changed if each => written.lost.extend(ids.into_iter().cloned()),
@@ -290,6 +300,14 @@ impl Tx {
             }
         }
         Ok((written, done))
+    }
+
+    /// Keeps a row as it was just written, for who goes on with it.
+    fn keep(&self, id: &TaskId, written: &Written) {
+        let Some(row) = self.rows[id].now.as_ref() else { return };
+        let mut row = Row { version: self.version.clone(), charged: row.weight(), ..row.clone() };
+        written.number(&mut row.record);
+        self.site.held.keep(row, &self.site.node.id);
     }
 
     fn new_one(&self) -> Option<&Record> {
@@ -360,7 +378,7 @@ impl Tx {
                 let sets =
                     [keys.one(row::TASKS), keys.one(row::OPEN), keys.tasks_of(owner), keys.open_of(owner)];
                 commit.new_row(row.clone(), name, sets);
-                let fields = new.fields(&self.site.next_version());
+                let fields = new.fields(&self.version);
                 commit.run("HSET", row, new.lasting().into_iter().chain(fields));
                 if new.record.is_terminal() {
                     // It comes from another store.
@@ -373,7 +391,7 @@ impl Tx {
                 }
             }
             (Some(before), Some(now)) => {
-                commit.run("HSET", row.clone(), now.fields(&self.site.next_version()));
+                commit.run("HSET", row.clone(), now.fields(&self.version));
                 if now.is_tombstone() && !before.is_tombstone() {
                     commit.run("HDEL", row, ["a", "c"]);
                     for beside in [keys.steps(id), keys.parts(id), keys.given(id)] {
@@ -465,7 +483,8 @@ impl Tx {
             changed.iter().filter(|id| self.rows[**id].is_numbered).map(|id| id.as_str()).collect();
         if !numbered.is_empty() {
             let words = format!("{} {}", self.site.node.id, numbered.join(" "));
-            commit.tell(&self.site.keys.one(row::HINTS), &words);
+            let own = self.site.keys.node(self.site.node.id.as_str());
+            commit.tell(&self.site.keys.one(row::HINTS), &own, &words);
         }
     }
 }

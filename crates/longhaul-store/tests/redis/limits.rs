@@ -119,6 +119,7 @@ async fn what_a_release_knows_nothing_of_is_charged_once_another_writes_it_and_t
     let first = store.create(new("first")).await.unwrap().into_record();
     // As such a release makes one.
     server.say(&["HDEL", "{t0}:task:first", "k"]);
+    server.say(&["HSET", "{t0}:task:first", "v", "theirs"]);
     server.say(&["DEL", "{t0}:task-bytes-of"]);
     assert_eq!(store.miscounted().await.unwrap(), []);
     store.create(new("second")).await.unwrap();

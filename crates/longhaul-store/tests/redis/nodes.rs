@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use longhaul_store::{Redis, RedisOptions, Settings, StoreError, TaskStore};
+use longhaul_store::{Batch, Outcome, Redis, RedisOptions, Settings, StoreError, TaskStore};
 
 use crate::{
     networked::{self, Rig, task, way::Way},
@@ -155,4 +155,44 @@ async fn a_hint_tells_of_a_change_before_anybody_looks() {
         Arc::new(options.open(&url).await.unwrap())
     };
     networked::nodes::hints_tell_of_changes(open().await, open().await).await;
+}
+
+/// It reads nothing, and tells nobody while it is alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_goes_on_with_what_it_has_written() {
+    let server = Server::start();
+    let one = Redis::open(&server.store()).await.unwrap();
+    let asked = || ["hmget", "publish"].map(|command| server.calls(command));
+    // Whatever is asked for once is asked before.
+    let first = one.create(task("first")).await.unwrap().into_record();
+    one.finish(&first.id, first.epoch, Outcome::lost("over"), Batch::new()).await.unwrap();
+    let before = asked();
+    let held = one.create(task("held")).await.unwrap().into_record();
+    for words in ["half", "whole"] {
+        one.write(&held.id, held.epoch, Batch::new().with_status_message(words)).await.unwrap();
+    }
+    one.finish(&held.id, held.epoch, Outcome::lost("over"), Batch::new()).await.unwrap();
+    assert_eq!(asked(), before);
+}
+
+/// What it knows of the task is of before, whatever it has to say.
+#[tokio::test]
+async fn a_worker_finds_out_that_another_has_its_task_though_it_reads_nothing() {
+    let url = shared().store();
+    let mut settings = Settings::default();
+    settings.lease = Duration::from_millis(300);
+    let (one, other) =
+        (Server::join(&url, settings.clone()).await, Server::join(&url, settings.clone()).await);
+    for (id, last) in [("empty", None), ("said", Some("on")), ("ended", None)] {
+        let held = one.create(task(id)).await.unwrap().into_record();
+        tokio::time::sleep(settings.lease * 2).await;
+        let taken = other.claim_one(&held.id).await.unwrap().expect("its lease is over");
+        let report = last.map_or_else(Batch::new, |words| Batch::new().with_status_message(words));
+        let refused = match id {
+            "ended" => one.finish(&held.id, held.epoch, Outcome::lost("over"), report).await.map(drop),
+            _ => one.write(&held.id, held.epoch, report).await.map(drop),
+        };
+        assert!(matches!(refused, Err(StoreError::Fenced { .. })), "{id}: {refused:?}");
+        other.finish(&taken.id, taken.epoch, Outcome::lost("over"), Batch::new()).await.unwrap();
+    }
 }

@@ -102,10 +102,15 @@ impl Server {
 
     /// How many scripts it has run.
     pub(crate) fn writes(&self) -> u64 {
+        self.calls("evalsha")
+    }
+
+    /// How often it was given a command.
+    pub(crate) fn calls(&self, command: &str) -> u64 {
         let said = self.ask(&["INFO", "commandstats"]);
-        let calls = said.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-        let calls = calls.and_then(|rest| rest.split(',').next()?.parse().ok());
-        calls.expect("it says how many scripts it has run")
+        let begins = format!("cmdstat_{command}:calls=");
+        let calls = said.lines().find_map(|line| line.strip_prefix(&begins)?.split(',').next());
+        calls.map_or(0, |calls| calls.parse().unwrap())
     }
 
     /// Kills the server.
