@@ -21,6 +21,7 @@ mod family;
 pub(crate) mod fault;
 pub(crate) mod keeper;
 pub(crate) mod look;
+mod near;
 pub(crate) mod node;
 pub(crate) mod operation;
 pub(crate) mod password;
@@ -123,7 +124,15 @@ impl<S: Server> Handle<S> {
         &'a self,
         make: impl FnOnce() -> O + Send + 'a,
     ) -> StoreFuture<'a, O::Done> {
-        self.on_own(move |site| site.change(make()))
+        Box::pin(async move {
+            let Some(runtime) = &self.runtime else { return Err(StoreError::Closed) };
+            self.site.admit()?;
+            let changing = self.site.clone().change(make());
+            ended(match self.site.near() {
+                Some(near) => near::run(&near, runtime.handle(), changing).await,
+                None => runtime.spawn(changing).await,
+            })
+        })
     }
 
     /// Reads something.

@@ -38,6 +38,11 @@ pub(crate) trait Server: Send + Sync + 'static {
         }
     }
 
+    /// The runtime that this is called in, if it reaches the server without the store's own threads.
+    fn near(&self) -> Option<tokio::runtime::Handle> {
+        None
+    }
+
     /// Does something that is done as a whole or not at all, and tells who watches. What others stand in the way of is tried
     /// again, a bounded number of times.
     fn change<O: Operation<Self::Tx>>(

@@ -1,11 +1,11 @@
-//! Reading single tasks on the runtime in which the store was opened. A task is asked after far more often than anything else is done with it,
-//! and most of what that cost were the ways between that runtime and the store's own threads.
+//! A connection of the runtime in which the store was opened, for what is done most: most of what asking after a task cost, and much of
+//! what writing did, were the ways between that runtime and the store's own threads.
 //!
-//! Nothing depends on it: whatever only reads may be given up at any moment, and where there is no such connection, not yet or not any more,
-//! the store's own threads read.
+//! Nothing depends on it: where there is no such connection, not yet or not any more, the store's own threads do it. Whatever only reads may
+//! also be given up at any moment.
 
 use std::{
-    fmt,
+    fmt, io,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
@@ -13,7 +13,10 @@ use std::{
 };
 
 use ::redis::{AsyncConnectionConfig, Client, Pipeline, RedisResult, aio::MultiplexedConnection};
-use tokio::runtime::Handle;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    time::timeout,
+};
 
 use super::{
     link::{LONGEST_CONNECT, is_gone},
@@ -34,15 +37,21 @@ enum State {
     /// Another try is worth it from then on.
     Absent(Instant),
     Coming,
-    There(Arc<Connection>),
+    There(Arc<There>),
     /// That runtime serves no connections.
     Never,
 }
 
-struct Connection {
+pub(super) struct There {
     connection: MultiplexedConnection,
     /// Of which of the store's own connections it is as old.
     generation: u64,
+}
+
+impl There {
+    pub(super) fn connection(&self) -> MultiplexedConnection {
+        self.connection.clone()
+    }
 }
 
 impl fmt::Debug for Here {
@@ -62,23 +71,41 @@ impl Here {
     /// Asks for the fields of one row, over a connection that was made since the store's own was lost last; `None` where others have to.
     pub(super) async fn ask(self: &Arc<Self>, asked: &Pipeline, generation: u64) -> Option<Vec<Field>> {
         let there = self.take(generation)?;
-        let mut connection = there.connection.clone();
-        let asking = Within { runtime: &self.own, doing: Box::pin(asked.query_async(&mut connection)) };
-        let answered: RedisResult<(Vec<Field>,)> = asking.await;
-        match answered {
+        let mut connection = there.connection();
+        let asking = async { timeout(MOMENT, asked.query_async(&mut connection)).await };
+        let answered: Result<RedisResult<(Vec<Field>,)>, _> = Within::new(&self.own, asking).await;
+        match answered.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())) {
             Ok((fields,)) => Some(fields),
             Err(error) => {
                 tracing::debug!(%error, "a task is read by the store's own threads");
-                let mut state = self.lock();
-                if is_gone(&error) && matches!(&*state, State::There(now) if Arc::ptr_eq(now, &there)) {
-                    *state = State::Absent(Instant::now());
+                if is_gone(&error) {
+                    self.lost(&there);
                 }
                 None
             }
         }
     }
 
-    fn take(self: &Arc<Self>, generation: u64) -> Option<Arc<Connection>> {
+    /// The runtime in which the store was opened.
+    pub(super) fn opener(&self) -> &Handle {
+        &self.opener
+    }
+
+    /// Whether it may do what is not to be given up. Where one thread does everything, whatever holds it up for long would make that late.
+    pub(super) fn may_write(&self) -> bool {
+        self.opener.runtime_flavor() == RuntimeFlavor::MultiThread
+    }
+
+    /// This connection is of no use any more.
+    pub(super) fn lost(&self, there: &Arc<There>) {
+        let mut state = self.lock();
+        if matches!(&*state, State::There(now) if Arc::ptr_eq(now, there)) {
+            *state = State::Absent(Instant::now());
+        }
+    }
+
+    /// The connection, for who is in that runtime, if it was made since the store's own was lost last.
+    pub(super) fn take(self: &Arc<Self>, generation: u64) -> Option<Arc<There>> {
         // Who waits elsewhere may well keep that runtime from going on.
         Handle::try_current().ok().filter(|current| current.id() == self.opener.id())?;
         let mut state = self.lock();
@@ -94,10 +121,10 @@ impl Here {
             let coming = Coming(here);
             let how = AsyncConnectionConfig::new()
                 .set_connection_timeout(Some(coming.0.patience.min(LONGEST_CONNECT)))
-                .set_response_timeout(Some(coming.0.patience.min(MOMENT)));
+                .set_response_timeout(Some(coming.0.patience));
             match coming.0.client.get_multiplexed_async_connection_with_config(&how).await {
                 Ok(connection) => {
-                    *coming.0.lock() = State::There(Arc::new(Connection { connection, generation }));
+                    *coming.0.lock() = State::There(Arc::new(There { connection, generation }));
                 }
                 Err(error) => tracing::debug!(%error, "no connection of the opener's runtime"),
             }
@@ -123,10 +150,16 @@ impl Drop for Coming {
     }
 }
 
-/// Something that is done with the timers of a runtime, on whatever thread it is polled.
-struct Within<'r, F> {
+/// Something that is done with the timers of a runtime, and by tasks of it, on whatever thread it is polled.
+pub(super) struct Within<'r, F> {
     runtime: &'r Handle,
     doing: Pin<Box<F>>,
+}
+
+impl<'r, F> Within<'r, F> {
+    pub(super) fn new(runtime: &'r Handle, doing: F) -> Self {
+        Self { runtime, doing: Box::pin(doing) }
+    }
 }
 
 impl<F: Future> Future for Within<'_, F> {

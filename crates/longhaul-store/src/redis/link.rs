@@ -2,7 +2,10 @@
 
 use std::{
     fmt, io,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -10,11 +13,12 @@ use ::redis::{
     AsyncConnectionConfig, Client, FromRedisValue, Pipeline, RedisError, RedisResult, Script,
     aio::MultiplexedConnection,
 };
-use tokio::{sync::Mutex, time::timeout};
+use tokio::{runtime::Handle, sync::Mutex, time::timeout};
 
 use super::{
     commit::{Block, Commit},
     fault::{Fault, damaged, is_lost},
+    here::{Here, There, Within},
     waiting::Waiting,
 };
 
@@ -22,13 +26,24 @@ use super::{
 pub(super) struct Link {
     client: Client,
     patience: Duration,
+    /// The store's own threads, which serve the connections.
+    own: Handle,
     /// Each with its number, so that nobody throws away one that is newer than the one they had.
     connection: Mutex<(u64, Option<MultiplexedConnection>)>,
+    /// The other one, of the runtime in which the store was opened.
+    here: OnceLock<Arc<Here>>,
     replicas: usize,
     waiting: Waiting,
     scripts: Scripts,
     /// How often the connection that all share was given up.
     generation: AtomicU64,
+}
+
+/// Which connection somebody has.
+enum Whose {
+    /// That of this number, which all share.
+    Own(u64),
+    Here(Arc<There>),
 }
 
 /// Every script is atomic. What makes room runs though the server has none, what takes room does not.
@@ -59,7 +74,7 @@ pub(super) fn reading(body: &str) -> Script {
 }
 
 impl Link {
-    /// `replicas` must have what is written, for which so many `writes` wait at once.
+    /// `replicas` must have what is written, for which so many `writes` wait at once. It is made on the store's own threads.
     pub(super) fn new(client: Client, patience: Duration, replicas: usize, writes: usize) -> Self {
         let commit = include_str!("commit.lua");
         let scripts = Scripts { commit: script(commit), commit_in_want: script_in_want(commit) };
@@ -67,7 +82,9 @@ impl Link {
         Self {
             client,
             patience,
+            own: Handle::current(),
             connection: Mutex::new((0, None)),
+            here: OnceLock::new(),
             replicas,
             waiting,
             scripts,
@@ -84,28 +101,58 @@ impl Link {
         self.generation.load(Ordering::Relaxed)
     }
 
-    async fn take(&self) -> RedisResult<(u64, MultiplexedConnection)> {
+    /// There is a runtime in which the store was opened.
+    pub(super) fn is_opened_from(&self, here: Option<Arc<Here>>) {
+        if let Some(here) = here {
+            let _there_is_one = self.here.set(here);
+        }
+    }
+
+    /// The connection of the runtime in which the store was opened.
+    pub(super) fn here(&self) -> Option<&Arc<Here>> {
+        self.here.get()
+    }
+
+    /// That runtime, if this is called in it and it may do what writes.
+    pub(super) fn near(&self) -> Option<Handle> {
+        // What waits for replicas has connections of its own.
+        let here = self.here().filter(|here| self.replicas == 0 && here.may_write())?;
+        here.take(self.generation()).map(|_| here.opener().clone())
+    }
+
+    async fn take(&self) -> RedisResult<(Whose, MultiplexedConnection)> {
+        if let Some(there) = self.here().and_then(|here| here.take(self.generation())) {
+            let connection = there.connection();
+            return Ok((Whose::Here(there), connection));
+        }
         let mut held = self.connection.lock().await;
         if let (number, Some(connection)) = &*held {
-            return Ok((*number, connection.clone()));
+            return Ok((Whose::Own(*number), connection.clone()));
         }
         let made = self.connect().await?;
         *held = (held.0 + 1, Some(made.clone()));
-        Ok((held.0, made))
+        Ok((Whose::Own(held.0), made))
     }
 
+    /// Makes one that the store's own threads serve, whoever asks for it.
     async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         let how = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.patience.min(LONGEST_CONNECT)))
             .set_response_timeout(Some(self.patience));
-        self.client.get_multiplexed_async_connection_with_config(&how).await
+        let connecting = self.client.get_multiplexed_async_connection_with_config(&how);
+        Within::new(&self.own, connecting).await
     }
 
-    async fn lost(&self, number: u64) {
-        let mut held = self.connection.lock().await;
-        if held.0 == number {
-            held.1 = None;
-            self.generation.fetch_add(1, Ordering::Relaxed);
+    async fn lost(&self, whose: Whose) {
+        match whose {
+            Whose::Own(number) => {
+                let mut held = self.connection.lock().await;
+                if held.0 == number {
+                    held.1 = None;
+                    self.generation.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Whose::Here(there) => self.here.get().into_iter().for_each(|here| here.lost(&there)),
         }
     }
 
@@ -123,10 +170,10 @@ impl Link {
         asked: &Pipeline,
     ) -> Result<T, Fault> {
         let failed = |error| Fault::Redis { doing, error };
-        let (number, mut connection) = self.take().await.map_err(failed)?;
+        let (whose, mut connection) = self.take().await.map_err(failed)?;
         match asked.query_async(&mut connection).await {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(failed(self.noted(number, error).await)),
+            Err(error) => Err(failed(self.noted(whose, error).await)),
         }
     }
 
@@ -139,10 +186,10 @@ impl Link {
         args: &[Vec<u8>],
     ) -> Result<T, Fault> {
         let failed = |error| Fault::Redis { doing, error };
-        let (number, mut connection) = self.take().await.map_err(failed)?;
+        let (whose, mut connection) = self.take().await.map_err(failed)?;
         match invoke(script, keys, args, &mut connection).await {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(failed(self.noted(number, error).await)),
+            Err(error) => Err(failed(self.noted(whose, error).await)),
         }
     }
 
@@ -157,10 +204,10 @@ impl Link {
         if self.replicas > 0 {
             return self.write_and_wait(doing, script, keys, args).await;
         }
-        let (number, mut connection) = self.take().await.map_err(|error| Fault::Redis { doing, error })?;
+        let (whose, mut connection) = self.take().await.map_err(|error| Fault::Redis { doing, error })?;
         match invoke(script, keys, args, &mut connection).await {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(wrote_or_not(doing, self.noted(number, error).await)),
+            Err(error) => Err(wrote_or_not(doing, self.noted(whose, error).await)),
         }
     }
 
@@ -200,9 +247,9 @@ impl Link {
         blocks.collect()
     }
 
-    async fn noted(&self, number: u64, error: RedisError) -> RedisError {
+    async fn noted(&self, whose: Whose, error: RedisError) -> RedisError {
         if is_gone(&error) {
-            self.lost(number).await;
+            self.lost(whose).await;
         }
         error
     }

@@ -30,7 +30,7 @@ use std::{
 use tokio::time::{sleep, timeout};
 
 pub use self::open::RedisOptions;
-use self::{address::Place, fault::Fault, held::HeldRows, here::Here, keys::Keys, link::Link, tx::Tx};
+use self::{address::Place, fault::Fault, held::HeldRows, keys::Keys, link::Link, tx::Tx};
 use crate::{
     Epoch, Overlay, Record, Scope, StoreError, StoreFuture, TaskId, TaskStore,
     networked::{
@@ -46,9 +46,10 @@ use crate::{
 ///
 /// An operation on tasks reads what it is about, applies the rules that every backend has, and writes all that comes of it by
 /// one script, which does so only if everything read is still as it was. Operations that meet are tried again, a bounded number
-/// of times. What is sent in streams, and the registry, have a script for each operation. Operations run on threads of the
-/// store's own, so that one whose caller goes away still happens as a whole; any runtime may wait for them. Only single tasks are
-/// read by a connection of the runtime in which the store was opened, for as long as that runs.
+/// of times. What is sent in streams, and the registry, have a script for each operation. Operations run as tasks of their own, so that
+/// one whose caller goes away still happens as a whole; any runtime may wait for them. They run on threads of the store's own; who waits
+/// in the runtime in which the store was opened reads single tasks, and changes them if it is one of several threads, by a connection of
+/// that runtime.
 ///
 /// **What it survives** is what the server is set to ([`durability`](TaskStore::durability)): with `appendonly yes` and
 /// `appendfsync always` a loss of power; with `everysec` up to two seconds may be lost when the server or its machine goes down.
@@ -79,8 +80,6 @@ use crate::{
 #[derive(Debug)]
 pub struct Redis {
     handle: Handle<Site>,
-    /// Where single tasks are read, if anywhere.
-    here: Option<Arc<Here>>,
 }
 
 /// What all parts of one store handle share.
@@ -144,9 +143,8 @@ impl Overlay for Redis {
     }
 
     fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
-        let Some(here) = &self.here else { return self.below().get(scope, id) };
         Box::pin(async move {
-            match self.handle.site.read_here(here, scope, id).await {
+            match self.handle.site.read_here(scope, id).await {
                 Some(read) => read,
                 None => self.below().get(scope, id).await,
             }
@@ -164,6 +162,10 @@ impl Server for Site {
 
     fn place(&self) -> String {
         self.place.to_string()
+    }
+
+    fn near(&self) -> Option<tokio::runtime::Handle> {
+        self.link.near()
     }
 
     async fn change<O: Operation<Tx>>(self: Arc<Self>, operation: O) -> Result<O::Done, StoreError> {

@@ -146,7 +146,8 @@ impl RedisOptions {
         let client = address.client.clone();
         let handle = Handle::open(self.enter(address, serves)).await?;
         let here = handle.threads().and_then(|own| Here::new(own.clone(), client, patience));
-        Ok(Redis { handle, here })
+        handle.site.link.is_opened_from(here);
+        Ok(Redis { handle })
     }
 
     /// In which format the store on this server is. Nothing is changed, and this process is no node of it.

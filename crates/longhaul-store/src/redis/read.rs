@@ -1,17 +1,12 @@
 //! Reads. What is read of one task is of one moment.
 
-use std::{
-    cmp::Reverse,
-    collections::HashSet,
-    sync::{Arc, LazyLock},
-};
+use std::{cmp::Reverse, collections::HashSet, sync::LazyLock};
 
 use ::redis::{FromRedisValue, Pipeline, Script, pipe};
 
 use super::{
     Site,
     fault::{Fault, damaged},
-    here::Here,
     link::reading,
     row::{self, CLAIMED_BY, FIELDS, Row, SEQ},
     tx::read_step,
@@ -62,14 +57,13 @@ impl Site {
     /// The task, read on the runtime in which the store was opened; `None` where the store's own threads have to.
     pub(super) async fn read_here(
         &self,
-        here: &Arc<Here>,
         scope: Scope<'_>,
         id: &TaskId,
     ) -> Option<Result<Option<Record>, StoreError>> {
         if let Err(refusal) = self.admit() {
             return Some(Err(refusal));
         }
-        let fields = here.ask(&self.asked_row(id), self.link.generation()).await?;
+        let fields = self.link.here()?.ask(&self.asked_row(id), self.link.generation()).await?;
         let row = Row::of(&fields).map_err(|fault| self.place.error(fault));
         Some(row.map(|row| {
             let seen =

@@ -49,6 +49,12 @@ async fn a_store_of_tasks_keeps_every_promise() {
     run_all(&OnRedis).await;
 }
 
+/// Most of what changes tasks is done there, then, and some on threads of the store's own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_store_of_tasks_keeps_every_promise_where_it_was_opened() {
+    run_all(&OnRedis).await;
+}
+
 #[tokio::test]
 async fn a_store_of_events_keeps_every_promise() {
     run_events(&OnRedis).await;

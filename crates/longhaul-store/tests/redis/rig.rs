@@ -110,7 +110,7 @@ impl Server {
         let said = self.ask(&["INFO", "commandstats"]);
         let begins = format!("cmdstat_{command}:calls=");
         let calls = said.lines().find_map(|line| line.strip_prefix(&begins)?.split(',').next());
-        calls.map_or(0, |calls| calls.parse().unwrap())
+        calls.map_or(0, |calls| calls.parse().expect("it is a number"))
     }
 
     /// Kills the server.
