@@ -43,6 +43,8 @@ mod event_store;
 mod format;
 mod identity;
 mod json;
+#[cfg(any(feature = "redis", feature = "sqlite"))]
+mod lately;
 mod memory;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod networked;

@@ -5,23 +5,17 @@
 //! also be given up at any moment.
 
 use std::{
-    fmt, io,
+    fmt,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::{Duration, Instant},
 };
 
-use ::redis::{AsyncConnectionConfig, Client, Pipeline, RedisResult, aio::MultiplexedConnection};
-use tokio::{
-    runtime::{Handle, RuntimeFlavor},
-    time::timeout,
-};
+use ::redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisResult, aio::MultiplexedConnection};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
-use super::{
-    link::{LONGEST_CONNECT, is_gone},
-    read::Field,
-};
+use super::link::{LONGEST_CONNECT, is_gone};
 
 /// A connection that is served by the opener's runtime.
 pub(super) struct Here {
@@ -68,14 +62,14 @@ impl Here {
         Some(Arc::new(Self { opener, own, client, patience, state }))
     }
 
-    /// Asks for the fields of one row, over a connection that was made since the store's own was lost last; `None` where others have to.
-    pub(super) async fn ask(self: &Arc<Self>, asked: &Pipeline, generation: u64) -> Option<Vec<Field>> {
+    /// Asks something, over a connection that was made since the store's own was lost last; `None` where others have to.
+    pub(super) async fn ask<T: FromRedisValue>(self: &Arc<Self>, asked: &Cmd, generation: u64) -> Option<T> {
         let there = self.take(generation)?;
         let mut connection = there.connection();
-        let asking = async { timeout(MOMENT, asked.query_async(&mut connection)).await };
-        let answered: Result<RedisResult<(Vec<Field>,)>, _> = Within::new(&self.own, asking).await;
-        match answered.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())) {
-            Ok((fields,)) => Some(fields),
+        connection.set_response_timeout(self.patience.min(MOMENT));
+        let answered: RedisResult<T> = Within::new(&self.own, asked.query_async(&mut connection)).await;
+        match answered {
+            Ok(answer) => Some(answer),
             Err(error) => {
                 tracing::debug!(%error, "a task is read by the store's own threads");
                 if is_gone(&error) {

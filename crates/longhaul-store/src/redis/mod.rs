@@ -5,13 +5,13 @@ mod commit;
 mod entries;
 mod events;
 mod fault;
-mod held;
 mod here;
 mod keeper;
 mod keys;
 mod link;
 mod open;
 mod read;
+mod recent;
 mod renew;
 mod row;
 mod settings;
@@ -30,7 +30,7 @@ use std::{
 use tokio::time::{sleep, timeout};
 
 pub use self::open::RedisOptions;
-use self::{address::Place, fault::Fault, held::HeldRows, keys::Keys, link::Link, tx::Tx};
+use self::{address::Place, fault::Fault, keys::Keys, link::Link, recent::Recent, tx::Tx};
 use crate::{
     Epoch, Overlay, Record, Scope, StoreError, StoreFuture, TaskId, TaskStore,
     networked::{
@@ -93,8 +93,8 @@ struct Site {
     poll: Duration,
     /// How many rows this node has written.
     versions: AtomicU64,
-    /// Those of them that it works on.
-    held: HeldRows,
+    /// Those that it has read or written lately.
+    recent: Recent,
     /// Here those of this node wait that others were faster than, so that they are not in each other's way, too.
     line: tokio::sync::Mutex<()>,
 }

@@ -12,11 +12,11 @@ use super::{
     Redis, Site,
     address::{Address, Place},
     fault::Fault,
-    held::HeldRows,
     here::Here,
     keeper::Session,
     keys::Keys,
     link::{Link, reading, script_in_want},
+    recent::Recent,
     settings,
 };
 use crate::{
@@ -188,7 +188,7 @@ impl RedisOptions {
             replicas,
             poll: self.poll,
             versions: AtomicU64::new(0),
-            held: HeldRows::default(),
+            recent: Recent::default(),
             line: tokio::sync::Mutex::new(()),
         });
         let session = site.enter().await?;

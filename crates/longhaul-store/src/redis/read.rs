@@ -2,13 +2,13 @@
 
 use std::{cmp::Reverse, collections::HashSet, sync::LazyLock};
 
-use ::redis::{FromRedisValue, Pipeline, Script, pipe};
+use ::redis::{Cmd, FromRedisValue, Pipeline, Script, cmd, pipe};
 
 use super::{
     Site,
     fault::{Fault, damaged},
     link::reading,
-    row::{self, CLAIMED_BY, FIELDS, Row, SEQ},
+    row::{self, CLAIMED_BY, FIELDS, Row, SEQ, VERSION},
     tx::read_step,
 };
 use crate::{
@@ -44,13 +44,15 @@ impl Site {
     }
 
     async fn row(&self, id: &TaskId) -> Result<Option<Row>, Fault> {
-        let (fields,): (Vec<Field>,) = self.ask("reading a task", &self.asked_row(id)).await?;
+        let mut asked = pipe();
+        asked.add_command(self.asked_row(id));
+        let (fields,): (Vec<Field>,) = self.ask("reading a task", &asked).await?;
         Row::of(&fields)
     }
 
-    fn asked_row(&self, id: &TaskId) -> Pipeline {
-        let mut asked = pipe();
-        asked.cmd("HMGET").arg(self.keys.task(id)).arg(&FIELDS);
+    fn asked_row(&self, id: &TaskId) -> Cmd {
+        let mut asked = cmd("HMGET");
+        asked.arg(self.keys.task(id)).arg(&FIELDS);
         asked
     }
 
@@ -63,13 +65,26 @@ impl Site {
         if let Err(refusal) = self.admit() {
             return Some(Err(refusal));
         }
-        let fields = self.link.here()?.ask(&self.asked_row(id), self.link.generation()).await?;
-        let row = Row::of(&fields).map_err(|fault| self.place.error(fault));
-        Some(row.map(|row| {
-            let seen =
-                row.filter(|row| row.is_visible(self.node.clock.now()) && scope.sees(&row.record.owner));
-            seen.map(|row| row.record)
-        }))
+        let sees = |row: &Row| row.is_visible(self.node.clock.now()) && scope.sees(&row.record.owner);
+        let (here, generation) = (self.link.here()?, self.link.generation());
+        if let Some(known) = self.recent.find(id) {
+            let mut version = cmd("HGET");
+            version.arg(self.keys.task(id)).arg(VERSION);
+            let version: Option<String> = here.ask(&version, generation).await?;
+            if version.is_some_and(|version| version == known.version) {
+                return Some(Ok(sees(&known).then(|| known.record.clone())));
+            }
+        }
+        let fields: Vec<Field> = here.ask(&self.asked_row(id), generation).await?;
+        let row = match Row::of(&fields) {
+            Ok(row) => row,
+            Err(fault) => return Some(Err(self.place.error(fault))),
+        };
+        match &row {
+            Some(row) => self.recent.keep(row.clone()),
+            None => self.recent.forget([id]),
+        }
+        Some(Ok(row.filter(sees).map(|row| row.record)))
     }
 }
 

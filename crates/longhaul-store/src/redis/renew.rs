@@ -23,7 +23,7 @@ pub(super) async fn renew(site: &Site, held: &[(TaskId, Epoch)]) -> Result<Vec<T
         }
         let found: Result<Vec<String>, _> = site.link.read("renewing leases", &RENEW, &keys, &args).await;
         let found = found.map_err(|fault| site.place.error(fault))?;
-        site.held.forget(some.iter().map(|(id, _)| id));
+        site.recent.forget(some.iter().map(|(id, _)| id));
         lost.extend(
             some.iter()
                 .filter(|(id, _)| found.iter().any(|lost| lost == id.as_str()))

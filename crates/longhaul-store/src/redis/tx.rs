@@ -118,10 +118,11 @@ impl Tx {
         let known = self.rows.get(id);
         let unknown = |key: &&&str| known.is_none_or(|held| !held.steps.contains_key(**key));
         let steps: Vec<&str> = steps.iter().filter(unknown).copied().collect();
-        let at_hand = if known.is_none() { self.site.held.take(id) } else { None };
+        let at_hand = if known.is_none() { self.site.recent.take(id, &self.site.node.id) } else { None };
         let is_row_wanted = known.is_none() && at_hand.is_none();
         if let Some(row) = at_hand {
             self.moments += 2;
+            let row = Arc::unwrap_or_clone(row);
             let held = Held { before: Some(row.clone()), now: Some(row), ..Held::default() };
             self.rows.insert(id.clone(), held);
         }
@@ -304,10 +305,12 @@ impl Tx {
 
     /// Keeps a row as it was just written, for who goes on with it.
     fn keep(&self, id: &TaskId, written: &Written) {
-        let Some(row) = self.rows[id].now.as_ref() else { return };
+        let Some(row) = self.rows[id].now.as_ref() else { return self.site.recent.forget([id]) };
         let mut row = Row { version: self.version.clone(), charged: row.weight(), ..row.clone() };
         written.number(&mut row.record);
-        self.site.held.keep(row, &self.site.node.id);
+        // As it is kept.
+        row.record.share = row.record.share.filter(|_| !row.record.is_terminal());
+        self.site.recent.keep(row);
     }
 
     fn new_one(&self) -> Option<&Record> {

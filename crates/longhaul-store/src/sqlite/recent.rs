@@ -11,7 +11,7 @@
 //! being counted: then a task that it has changed is read as it was until somebody else commits.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     fs::File,
     io,
     path::{Path, PathBuf},
@@ -28,7 +28,7 @@ use super::{
     log,
     writer_lock::beside,
 };
-use crate::{Outcome, Record, Spell, StoreError, TaskId};
+use crate::{Record, StoreError, TaskId, lately::Lately};
 
 /// SQLite's log of one file, and what was read of that lately.
 #[derive(Debug)]
@@ -47,17 +47,10 @@ struct Kept {
     end: Option<Flushed>,
     /// This process is committing something that follows on the end, and changes these.
     changing: Option<HashSet<TaskId, RandomState>>,
-    /// Those read since the others were put behind. Half the room is for each.
-    young: Tasks,
-    /// Those of before, which go when the young ones take their place.
-    old: Tasks,
-    /// How many bytes the young ones take.
-    taken: usize,
+    tasks: Lately<Record>,
     /// When a reader last looked where the log ends.
     sought: Option<Instant>,
 }
-
-type Tasks = HashMap<TaskId, Arc<Record>, RandomState>;
 
 impl Recent {
     /// For this file of tasks.
@@ -74,7 +67,7 @@ impl Recent {
     pub(super) fn find(&self, id: &TaskId) -> Option<Arc<Record>> {
         let (end, found) = {
             let mut kept = self.lock();
-            let (end, found) = (kept.end?, kept.find(id)?);
+            let (end, found) = (kept.end?, kept.tasks.find(id)?);
             if kept.changing.is_some() {
                 return Some(found);
             }
@@ -111,15 +104,14 @@ impl Recent {
 
     /// Keeps what was read after the log ended at `before`, unless it may have changed since.
     pub(super) fn keep(&self, before: Option<Flushed>, record: &Record) {
-        let takes = takes(record);
         let mut kept = self.lock();
-        let Some(end) = before.filter(|_| takes <= LARGEST && kept.end == before) else { return };
+        let Some(end) = before.filter(|_| kept.end == before) else { return };
         let is_same = match &kept.changing {
             Some(changing) => !changing.contains(&record.id),
             None => self.is_last(end),
         };
         if is_same {
-            kept.put(record.id.clone(), Arc::new(record.clone()), takes);
+            kept.tasks.keep(record.clone());
         }
     }
 
@@ -128,7 +120,7 @@ impl Recent {
         let mut kept = self.lock();
         if kept.end.is_some_and(|end| self.is_last(end)) {
             for id in &changed {
-                kept.remove(id);
+                kept.tasks.remove(id);
             }
             kept.changing = Some(changed.into_iter().collect());
         } else {
@@ -211,55 +203,10 @@ impl Drop for Changing<'_> {
 }
 
 impl Kept {
-    fn find(&mut self, id: &TaskId) -> Option<Arc<Record>> {
-        if let Some(found) = self.young.get(id) {
-            return Some(found.clone());
-        }
-        let (id, found) = self.old.remove_entry(id)?;
-        self.put(id, found.clone(), takes(&found));
-        Some(found)
-    }
-
-    fn put(&mut self, id: TaskId, record: Arc<Record>, takes: usize) {
-        if self.taken + takes > ROOM / 2 {
-            self.old = std::mem::take(&mut self.young);
-            self.taken = 0;
-        }
-        self.old.remove(&id);
-        self.taken += takes;
-        self.young.insert(id, record);
-    }
-
-    fn remove(&mut self, id: &TaskId) {
-        self.young.remove(id);
-        self.old.remove(id);
-    }
-
     fn begin_anew(&mut self, end: Option<Flushed>) {
         *self = Self { end, sought: self.sought, ..Self::default() };
     }
 }
-
-/// How many bytes a task takes here, roughly.
-fn takes(record: &Record) -> usize {
-    let texts = [&record.arguments, &record.caller].map(|json| json.as_str().len());
-    let asked: usize = record.questions.iter().map(|question| question.request.as_str().len()).sum();
-    let said = record.progress.as_ref().and_then(|progress| progress.message.as_ref());
-    let words = [record.status_message.as_ref(), said, record.cancelling.as_ref()];
-    let words: usize = words.into_iter().flatten().map(|words| words.len()).sum();
-    let spells = record.spells.len() * size_of::<Spell>();
-    let came_to = record.outcome().map_or(0, Outcome::len);
-    SMALLEST + texts.iter().sum::<usize>() + asked + words + spells + came_to
-}
-
-/// What every task takes: itself, and its names.
-const SMALLEST: usize = size_of::<Record>() + 512;
-
-/// How much is kept, in bytes.
-const ROOM: usize = 4 << 20;
-
-/// The largest task that is kept, in bytes.
-const LARGEST: usize = 64 << 10;
 
 /// The least time between two looks for the end of a log to which others write.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -272,6 +219,7 @@ mod tests {
     use crate::{
         Batch, Json, NewTask, OnOrphan, OrphanRule, Owner, Park, Progress, Retention, Scope, Sqlite,
         StepClock, TaskStore as _, Time,
+        lately::{LARGEST, ROOM, SMALLEST},
         sqlite::{SqliteOptions, read},
     };
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use longhaul_store::{Batch, Outcome, Redis, RedisOptions, Settings, StoreError, TaskStore};
+use longhaul_store::{Batch, Outcome, Redis, RedisOptions, Scope, Settings, StoreError, TaskStore};
 
 use crate::{
     networked::{self, Rig, task, way::Way},
@@ -195,4 +195,32 @@ async fn a_worker_finds_out_that_another_has_its_task_though_it_reads_nothing() 
         assert!(matches!(refused, Err(StoreError::Fenced { .. })), "{id}: {refused:?}");
         other.finish(&taken.id, taken.epoch, Outcome::lost("over"), Batch::new()).await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_looks_again_is_told_by_the_version_of_a_task() {
+    let server = Server::start();
+    let url = server.store();
+    let (one, other) = (Redis::open(&url).await.unwrap(), Redis::open(&url).await.unwrap());
+    let look = async |id| one.get(Scope::Operator, id).await.unwrap().map(|task| task.status_message);
+    let held = other.create(task("held")).await.unwrap().into_record();
+    // Until it has a connection of this runtime.
+    let mut read = u64::MAX;
+    while read != server.calls("hmget") {
+        read = server.calls("hmget");
+        assert_eq!(look(&held.id).await, Some(None));
+    }
+    for words in ["half", "whole"] {
+        other.write(&held.id, held.epoch, Batch::new().with_status_message(words)).await.unwrap();
+        read = server.calls("hmget");
+        for _ in 0..3 {
+            assert_eq!(look(&held.id).await, Some(Some(words.into())));
+        }
+        assert_eq!(server.calls("hmget"), read + 1);
+    }
+    let nobody = Scope::Owner(&longhaul_store::Owner::principal("nobody").unwrap());
+    assert_eq!(one.get(nobody, &held.id).await.unwrap(), None);
+    other.finish(&held.id, held.epoch, Outcome::lost("over"), Batch::new()).await.unwrap();
+    other.erase(Scope::Operator, &held.id).await.unwrap();
+    assert_eq!(look(&held.id).await, None);
 }
