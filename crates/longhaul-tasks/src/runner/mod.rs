@@ -137,6 +137,7 @@ struct Inner {
     runs: Runs,
     joins: Joins,
     followers: Followers,
+    came: orphan::Came,
     counts: figures::Counts,
     /// The process is about to go.
     draining: watch::Sender<bool>,
@@ -210,6 +211,7 @@ impl Engine {
             runs: Runs::default(),
             joins: Joins::default(),
             followers: Followers::default(),
+            came: orphan::Came::default(),
             counts: figures::Counts::default(),
             draining: watch::channel(false).0,
             leaving: watch::channel(false).0,
@@ -399,7 +401,8 @@ impl Engine {
     }
 
     /// The owner of a task has come back for it, who was shown this record: from now on nobody takes it for an
-    /// [orphan](longhaul_store::NewTask::orphan). What is not known yet is written once, and nobody waits for that.
+    /// [orphan](longhaul_store::NewTask::orphan). What is not known yet is written once, after a moment if the task is open then and has been
+    /// shown to nobody as ended, and nobody waits for that.
     ///
     /// Must be called within the runtime.
     pub fn came_back(&self, record: &Record) {

@@ -1,6 +1,7 @@
 //! Tasks for which nobody comes back: when one is, and who has come.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longhaul_store::{OnOrphan, OrphanRule, Record, Scope, Swept, TaskId};
@@ -11,6 +12,12 @@ use super::call::Call;
 /// How many times in its caller's pace a task is waited for, at least.
 const LOOKS: u32 = 10;
 
+/// How long it may take until it is noted that an owner has come back.
+const MOMENT: Duration = Duration::from_secs(5);
+
+/// For how many tasks that is put off at once.
+const MOST: usize = 10_000;
+
 /// The rule of a call's task, from when there is a row of it.
 pub(super) fn rule(call: &Call) -> Option<OrphanRule> {
     let OrphanRule { grace, then, .. } = call.orphan?;
@@ -19,11 +26,62 @@ pub(super) fn rule(call: &Call) -> Option<OrphanRule> {
     Some(OrphanRule::new(told.saturating_add(grace.max(looks)), then))
 }
 
+/// Tasks whose owners have come back, which is yet to be noted.
+#[derive(Debug, Default)]
+pub(super) struct Came(Mutex<BTreeSet<TaskId>>);
+
+/// What becomes of one of them.
+enum Noted {
+    Soon { is_first: bool },
+    Now,
+}
+
+impl Came {
+    /// `None` if that is known.
+    fn add(&self, id: &TaskId) -> Option<Noted> {
+        let mut came = self.lock();
+        match came.len() {
+            _ if came.contains(id) => None,
+            MOST.. => Some(Noted::Now),
+            many => came.insert(id.clone()).then_some(Noted::Soon { is_first: many == 0 }),
+        }
+    }
+
+    fn forget(&self, id: &TaskId) {
+        self.lock().remove(id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<TaskId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Notes that the owner of a task has come back for it, who was shown this record. Nobody waits for that: a store that
 /// cannot be written now can still be read, and what is lost is noted when the owner comes next.
+///
+/// It is noted after a moment, where there is time: of a task whose owner has seen it end by then, as of most, it need not be.
 pub(super) fn came_back(inner: &Arc<Inner>, record: &Record) {
-    if record.orphan_at.is_some() {
-        inner.environment.spawn(Box::pin(note(Arc::clone(inner), record.id.clone())));
+    let Some(at) = record.orphan_at else {
+        if record.is_terminal() {
+            inner.came.forget(&record.id);
+        }
+        return;
+    };
+    let is_soon = at.since(inner.store.now()) <= MOMENT * 4;
+    match if is_soon { Some(Noted::Now) } else { inner.came.add(&record.id) } {
+        None | Some(Noted::Soon { is_first: false }) => {}
+        Some(Noted::Now) => inner.environment.spawn(Box::pin(note(Arc::clone(inner), record.id.clone()))),
+        Some(Noted::Soon { is_first: true }) => {
+            let inner = Arc::clone(inner);
+            let environment = Arc::clone(&inner.environment);
+            environment.spawn(Box::pin(async move {
+                inner.environment.sleep(MOMENT).await;
+                let came = std::mem::take(&mut *inner.came.lock());
+                for id in came {
+                    note(Arc::clone(&inner), id).await;
+                }
+            }));
+        }
     }
 }
 
@@ -32,8 +90,8 @@ pub(super) fn came_back_by_id(inner: &Arc<Inner>, id: &TaskId) {
     let (noting, id) = (Arc::clone(inner), id.clone());
     inner.environment.spawn(Box::pin(async move {
         match noting.store.get(Scope::Operator, &id).await {
-            Ok(Some(record)) if record.orphan_at.is_some() => note(noting, id).await,
-            Ok(_) => {}
+            Ok(Some(record)) => came_back(&noting, &record),
+            Ok(None) => {}
             Err(error) => tracing::warn!(task = %id, %error, "a task could not be read"),
         }
     }));

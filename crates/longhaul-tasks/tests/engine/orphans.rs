@@ -1,16 +1,18 @@
 //! Tasks for which nobody comes back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use longhaul_store::wrap::{Operation, Wrap, Wrapped};
 use longhaul_store::{
-    CallKey, Digest, Memory, OnOrphan, Once, OrphanRule, Outcome, Record, Scope, Settings, StepClock, TaskId,
-    Time,
+    CallKey, Digest, Memory, OnOrphan, Once, OrphanRule, Outcome, Record, Scope, Settings, StepClock,
+    StoreFuture, TaskId, Time,
 };
 use longhaul_tasks::machine::Caller;
-use longhaul_tasks::runner::{Answer, Call, Engine};
+use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Worker};
 
-use crate::rig::{Outside, call, engine, future, job, joinable, success, task};
+use crate::rig::{InOneThread, Outside, call, engine, future, job, joinable, success, task};
 
 const DAY: u64 = 24 * 3600;
 
@@ -94,6 +96,34 @@ async fn whoever_comes_back_once_keeps_the_task() {
     assert_eq!(rig.orphans(), (0, 0));
     let kept = rig.find(&id).await;
     assert!(!kept.is_terminal() && kept.came_back_at.is_some(), "{kept:?}");
+}
+
+/// Counts how often it is noted that somebody came.
+#[derive(Debug, Default)]
+struct Notes(Arc<AtomicU32>);
+
+impl Wrap for Notes {
+    fn around<'a, T: Send + 'a>(&'a self, what: Operation, doing: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        self.0.fetch_add(u32::from(what == Operation::CameBack), Ordering::Relaxed);
+        doing
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_somebody_came_is_noted_once_and_of_a_task_that_was_seen_to_end_never() {
+    let notes = Notes::default();
+    let noted = Arc::clone(&notes.0);
+    let store = Arc::new(Wrapped::new(Memory::new(), notes));
+    let engine = Engine::new(store, Arc::new(InOneThread), Pace::default(), [Worker::new("future")]);
+    engine.start().await.unwrap();
+    for (lasts, times) in [(2, 0), (DAY, 1)] {
+        let id = task(engine.call(awaited(call(Caller::AsksForTask, future(lasts)), OnOrphan::Cancel)).await);
+        for _ in 0..20 {
+            engine.came_back(&engine.find(Scope::Operator, &id).await.unwrap().unwrap());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(noted.load(Ordering::Relaxed), times, "of one that lasts {lasts} s");
+    }
 }
 
 #[tokio::test(start_paused = true)]
