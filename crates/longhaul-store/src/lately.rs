@@ -68,7 +68,7 @@ impl AsRef<Self> for Record {
 }
 
 /// How many bytes a task takes here, roughly.
-pub(crate) fn takes(record: &Record) -> usize {
+fn takes(record: &Record) -> usize {
     let texts = [&record.arguments, &record.caller].map(|json| json.as_str().len());
     let asked: usize = record.questions.iter().map(|question| question.request.as_str().len()).sum();
     let said = record.progress.as_ref().and_then(|progress| progress.message.as_ref());

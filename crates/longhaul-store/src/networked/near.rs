@@ -1,4 +1,4 @@
-//! Doing something on the runtime of who waits for it, where that reaches the server by itself: most of what a small operation cost
+//! Doing something on the runtime of who waits for it, where that reaches the server by itself: much of what a small operation cost
 //! were the ways between that runtime and the store's own threads.
 
 use std::{
