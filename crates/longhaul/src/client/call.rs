@@ -186,6 +186,8 @@ impl Client {
                 (true, Some(ttl)) => Wish::Parameter(format!(r#"{{"ttl":{ttl}}}"#)),
             };
             let started = client.send_call(&name, &arguments, &options, &wish, page.as_ref()).await;
+            // Whoever is told may take the call up at once.
+            drop(page);
             if let Err(Ok(Started::Task(task))) = sender.send(started) {
                 match task.cancel().await {
                     Ok(()) => task.give_up_page().await,

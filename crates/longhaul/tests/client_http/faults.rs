@@ -326,3 +326,32 @@ async fn whatever_befalls_a_connection_a_call_ends_and_is_done_once() {
         call.unwrap();
     }
 }
+
+/// Whoever hears of it may be on another thread than what has driven the call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_call_that_was_left_open_can_be_recovered_once_its_error_is_told() {
+    let (upstream, _) = serve().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut clients = JoinSet::new();
+    for nth in 0..8 {
+        let journal = FileJournal::open(folder.path().join(format!("journal-{nth}"))).unwrap();
+        clients.spawn(async move {
+            let proxy = Proxy::before(upstream).await;
+            let options = Options::default().revision(Revision::V2026_07_28).journal(journal);
+            let url = format!("http://{}/mcp", proxy.address);
+            let client = Client::connect_with(url.as_str(), options).await.unwrap();
+            client.list_tools().await.unwrap();
+            for call in 0..60 {
+                proxy.storm(&[Fault::Status(500)]);
+                let job = json!({ "job": format!("{nth}, {call}") });
+                client.call_with("now", &job, CallOptions::default()).await.unwrap_err();
+                proxy.storm(&[]);
+                assert_eq!(client.recover().await.unwrap().len(), 1, "{job}");
+            }
+            client.close().await;
+        });
+    }
+    while let Some(ended) = clients.join_next().await {
+        ended.unwrap();
+    }
+}
