@@ -146,7 +146,8 @@ fn what_tends_a_program_ends_by_the_signal_that_has_ended_that() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_program_ends_after_its_starter_where_no_descriptor_can_show_that() {
-    for most in 4..64 {
+    // With one less it is not started, and with one more there is one for that. What this process opens beside may take one.
+    for most in (4..16).cycle().take(120) {
         let script = format!(
             "ulimit -n {most}; \"$0\" tend-group $$ sh -c 'echo $PPID $$; exec sleep 60'; echo not started"
         );
@@ -161,18 +162,20 @@ fn a_program_ends_after_its_starter_where_no_descriptor_can_show_that() {
             continue;
         };
         let held = std::fs::read_dir(format!("/proc/{tends}/fd")).unwrap();
-        let held: Vec<_> = held.map(|entry| std::fs::read_link(entry.unwrap().path()).unwrap()).collect();
+        let shows_it = held
+            .map(|entry| std::fs::read_link(entry.unwrap().path()).unwrap())
+            .any(|held| held.to_string_lossy().contains("pidfd"));
         starter.kill().unwrap();
         starter.wait().unwrap();
         eventually("it outlives its starter", || {
             let stat = std::fs::read_to_string(format!("/proc/{program}/stat")).unwrap_or_default();
             stat.is_empty() || stat.contains(") Z ")
         });
-        let shows_it = |held: &&std::path::PathBuf| held.to_string_lossy().contains("pidfd");
-        assert_eq!(held.iter().find(shows_it), None, "with {most} there is none to spare");
-        return;
+        if !shows_it {
+            return;
+        }
     }
-    panic!("it is never started");
+    panic!("it is never started without one");
 }
 
 /// Each call of a server may leave an orphan behind, which becomes a child of what tends it.
