@@ -176,31 +176,50 @@ pub(crate) fn run(site: &Site, names: &[String], rounds: NonZeroUsize, keep: boo
     }
     println!("\nafterwards {}", machine::busy());
     if keep {
-        // What only runs when it is named has a page to itself.
-        let page = match &chosen[..] {
-            [(name, _, Measures::Asked(_))] => format!("{}.md", name.to_uppercase()),
-            _ => "RESULTS.md".to_owned(),
-        };
-        report.keep(&site.root.join("benches"), &page, &head(site, names)?)?;
-        println!("kept in benches/{page}");
+        let folder = site.root.join("benches");
+        let of = provenance(site)?;
+        for (page, benches) in pages() {
+            if report.keep(&folder, &page, &head(&benches), &benches, &of)? {
+                println!("kept in benches/{page}");
+            }
+        }
     }
     measured.map(|()| report.tally())
 }
 
-/// What stands above the results: of what they are, and how to have them again.
-fn head(site: &Site, names: &[String]) -> Result<String> {
-    let rustc = Command::new("rustc").arg("-V").output().context("cannot run rustc")?;
-    let command = match names {
-        [] => "cargo xtask bench compare".to_owned(),
-        names => format!("cargo xtask bench --keep {}", names.join(" ")),
+/// The pages on which results are kept, and which benches' are on each: what only runs when it is named has one to itself.
+fn pages() -> Vec<(String, Vec<&'static str>)> {
+    let is_asked = |(_, _, how): &&Bench| matches!(how, Measures::Asked(_));
+    let (asked, others): (Vec<&Bench>, Vec<&Bench>) = BENCHES.iter().partition(is_asked);
+    let all = ("RESULTS.md".to_owned(), others.iter().map(|(name, _, _)| *name).collect());
+    let alone = asked.iter().map(|(name, _, _)| (format!("{}.md", name.to_uppercase()), vec![*name]));
+    std::iter::once(all).chain(alone).collect()
+}
+
+/// What stands above the results of these benches: what they are, and how to have them again.
+fn head(benches: &[&str]) -> String {
+    let (command, alone) = match benches {
+        [name] => (format!("cargo xtask bench --keep {name}"), ""),
+        _ => (
+            "cargo xtask bench compare".to_owned(),
+            "; `cargo xtask bench --keep NAME` writes one part of it anew",
+        ),
     };
+    format!(
+        "# Results\n\nWhat `{command}` found; it writes this page{alone}. [README.md](README.md) says what is \
+         compared and how. Figures are the median of all rounds and, in brackets, the least and the greatest; a ratio \
+         is taken within a round. The server has one processor and the load another.\n\n\
+         To repeat it: `{command}`, on a machine that does nothing else.\n"
+    )
+}
+
+/// What was measured, and on what: a list.
+fn provenance(site: &Site) -> Result<String> {
+    let rustc = Command::new("rustc").arg("-V").output().context("cannot run rustc")?;
     let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(&site.root).output();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
     Ok(format!(
-        "# Results\n\nWhat `{command}` found; it writes this page. [README.md](README.md) says what is \
-         compared and how. Figures are the median of all rounds and, in brackets, the least and the greatest; a ratio \
-         is taken within a round. The server has one processor and the load another.\n\n- {}\n- {}\n- commit {}\n\n\
-         To repeat it: `{command}`, on a machine that does nothing else.\n",
+        "- {}\n- {}\n- commit {}\n",
         capitalized(&machine::describe()),
         text(rustc.stdout),
         text(commit.context("cannot run git")?.stdout),

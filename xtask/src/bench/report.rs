@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -22,7 +23,9 @@ pub(super) struct Report {
 #[derive(Debug)]
 struct Section {
     name: &'static str,
-    /// As Markdown.
+    /// What it measures.
+    what: String,
+    /// What was found, as Markdown.
     text: String,
     /// One picture, as SVG.
     plot: Option<String>,
@@ -32,8 +35,8 @@ impl Report {
     /// Begins what the bench of this name finds; a line says what it measures.
     pub(super) fn begin(&mut self, name: &'static str, what: &str, rounds: usize) {
         println!("\n== {name}: {what} ({rounds} rounds)");
-        let text = format!("## {name}\n\n{} ({rounds} rounds).\n", capitalized(what));
-        self.sections.push(Section { name, text, plot: None });
+        let what = format!("{} ({rounds} rounds).", capitalized(what));
+        self.sections.push(Section { name, what, text: String::new(), plot: None });
     }
 
     /// A remark.
@@ -99,26 +102,45 @@ impl Report {
         self.tally
     }
 
-    /// Writes the page of this name and its pictures into a folder.
+    /// Writes what these benches found `of` something into the page of this name and its pictures, in a folder. What others of them
+    /// have found before stays there. Whether there was anything to write.
     ///
     /// # Errors
     ///
-    /// When a file cannot be written.
-    pub(super) fn keep(&self, folder: &Path, page: &str, head: &str) -> Result<()> {
+    /// When a file cannot be read or written.
+    pub(super) fn keep(
+        &self,
+        folder: &Path,
+        page: &str,
+        head: &str,
+        benches: &[&str],
+        of: &str,
+    ) -> Result<bool> {
+        if !self.sections.iter().any(|section| benches.contains(&section.name)) {
+            return Ok(false);
+        }
         let plots = folder.join("plots");
         fs::create_dir_all(&plots).with_context(|| format!("cannot make {}", plots.display()))?;
         let file = folder.join(page);
+        let before = match fs::read_to_string(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            before => before.with_context(|| format!("cannot read {}", file.display()))?,
+        };
         let mut page = head.to_owned();
-        for section in &self.sections {
-            page.push('\n');
-            page.push_str(&section.text);
-            if let Some(plot) = &section.plot {
-                let file = plots.join(section.name).with_extension("svg");
-                fs::write(&file, plot).with_context(|| format!("cannot write {}", file.display()))?;
-                page.push_str(&format!("\n![{0}](plots/{0}.svg)\n", section.name));
+        for bench in benches {
+            if let Some(section) = self.sections.iter().find(|section| section.name == *bench) {
+                page.push_str(&format!("\n## {bench}\n\n{}\n\n{of}{}", section.what, section.text));
+                if let Some(plot) = &section.plot {
+                    let file = plots.join(bench).with_extension("svg");
+                    fs::write(&file, plot).with_context(|| format!("cannot write {}", file.display()))?;
+                    page.push_str(&format!("\n![{bench}](plots/{bench}.svg)\n"));
+                }
+            } else if let Some(kept) = section_of(&before, bench) {
+                page.push_str(&format!("\n{kept}\n"));
             }
         }
-        fs::write(&file, page).with_context(|| format!("cannot write {}", file.display()))
+        fs::write(&file, page).with_context(|| format!("cannot write {}", file.display()))?;
+        Ok(true)
     }
 
     /// Items of a list stand together.
@@ -135,6 +157,14 @@ impl Report {
             section.text.push_str(text);
         }
     }
+}
+
+/// What a page has of a bench, from its heading on.
+fn section_of<'p>(page: &'p str, bench: &str) -> Option<&'p str> {
+    let heading = format!("\n## {bench}\n");
+    let from = page.find(&heading)? + 1;
+    let section = &page[from..];
+    Some(section.find("\n## ").map_or(section, |until| &section[..until]).trim_end())
 }
 
 /// With a capital at its beginning.
@@ -164,16 +194,32 @@ mod tests {
         report.plot("CPU", &[("longhaul", 1.0)]);
         assert_eq!(report.tally().to_string(), "1 passed, 2 failed");
         let folder = tempfile::tempdir().unwrap();
-        report.keep(folder.path(), "RESULTS.md", "# Results\n").unwrap();
-        let page = fs::read_to_string(folder.path().join("RESULTS.md")).unwrap();
+        let kept = |report: &Report, of: &str| {
+            let benches = ["http", "stdio"];
+            assert!(report.keep(folder.path(), "RESULTS.md", "# Results\n", &benches, of).unwrap());
+            fs::read_to_string(folder.path().join("RESULTS.md")).unwrap()
+        };
+        let page = kept(&report, "- commit 1\n");
         assert_eq!(
             page,
-            "# Results\n\n## http\n\nCalls over HTTP (1 rounds).\n\n|  | calls/s |\n|---|---:|\n| longhaul | 9 |\n\n\
+            "# Results\n\n## http\n\nCalls over HTTP (1 rounds).\n\n- commit 1\n\n|  | calls/s |\n|---|---:|\n| longhaul | 9 |\n\n\
              - ours over theirs: **2.00 (2.00-2.00)**\n- met: calls: **2.00 (2.00-2.00)**; goal: at least 1.5\n\
              - MISSED: CPU: **2.00 (2.00-2.00)**; goal: at most 1.5\n\
              - out of reach: CPU: **2.00 (2.00-2.00)**; goal: at most 1.5; a bare loop's: **1.75 (1.75-1.75)**\n\
              - MISSED: CPU: **2.00 (2.00-2.00)**; goal: at most 1.8\n\n![http](plots/http.svg)\n"
         );
         assert!(fs::read_to_string(folder.path().join("plots/http.svg")).unwrap().starts_with("<svg"));
+
+        let mut of_another = Report::default();
+        of_another.begin("stdio", "calls over stdio", 1);
+        of_another.ratio("ours over theirs", &figures);
+        let both = kept(&of_another, "- commit 2\n");
+        assert_eq!(
+            both.strip_prefix(&page).unwrap(),
+            "\n## stdio\n\nCalls over stdio (1 rounds).\n\n- commit 2\n\n- ours over theirs: **2.00 (2.00-2.00)**\n"
+        );
+        // What is found again stands in the place of what was.
+        assert_eq!(kept(&report, "- commit 1\n"), both);
+        assert!(!of_another.keep(folder.path(), "SCALE.md", "# Results\n", &["scale"], "").unwrap());
     }
 }
