@@ -1,7 +1,9 @@
 //! The mark on a result that is none yet: the server hands its caller over to the task that goes on.
 
-use longhaul_proto::model::{CallToolResult, Meta};
-use serde::{Deserialize, Serialize};
+#[cfg(feature = "client")]
+use longhaul_proto::model::CallToolResult;
+use longhaul_proto::model::Meta;
+use serde::Serialize;
 
 /// The member of `_meta` that marks such a result, in every revision.
 const KEY: &str = "dev.longhaul/handedOver";
@@ -24,8 +26,9 @@ pub(crate) fn mark(task: &impl Serialize) -> Meta {
 ///
 /// assert_eq!(handed_over(&CallToolResult::text("Still running, says the tool itself")), None);
 /// ```
+#[cfg(feature = "client")]
 pub fn handed_over(result: &CallToolResult) -> Option<String> {
-    #[derive(Deserialize)]
+    #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Task {
         task_id: String,

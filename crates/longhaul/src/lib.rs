@@ -29,11 +29,12 @@
 //! | feature | adds |
 //! |---|---|
 //! | `macros` (default) | [`tool`]: a function and its doc comment are a tool |
-//! | (none) | servers over standard input and output, servers and clients over any byte stream; tasks in memory |
+//! | (none) | servers over standard input and output and over any byte stream; tasks in memory |
+//! | `client` | clients over any byte stream, and of servers in the same process: [`client`], [`transport::memory::serve`] |
 //! | `http` | Streamable HTTP for servers: [`transport`]`::http::server` and `Server::serve_http` |
 //! | `http2` | HTTP/2 for servers, by the switch `Options::http2` |
-//! | `child-process` | clients of servers that are programs, which they start: [`client::Command`] |
-//! | `http-client` | Streamable HTTP for clients |
+//! | `child-process` | `client`, and clients of servers that are programs, which they start: [`client::Command`] |
+//! | `http-client` | `client`, and Streamable HTTP for clients |
 //! | `oauth` | signing in for clients over HTTP: `client::auth` |
 //! | `auth` | bearer tokens for servers over HTTP, and who they prove to call: `auth` |
 //! | `schema-validation` | `Tool::validated`: tools whose JSON Schemas are known only when the program runs; clients hold results against the schemas of their tools |
@@ -49,6 +50,7 @@ pub mod audit;
 pub mod auth;
 mod bucket;
 mod buckets;
+#[cfg(feature = "client")]
 pub mod client;
 pub mod driver;
 mod handed_over;
@@ -69,6 +71,7 @@ mod wire;
 
 #[cfg(feature = "macros")]
 pub use attributes::{prompt, resource, tool};
+#[cfg(feature = "client")]
 pub use client::Client;
 pub use longhaul_proto as proto;
 pub use longhaul_tasks as tasks;

@@ -19,6 +19,7 @@ pub(crate) enum By {
     /// A server of ours.
     Server,
     /// A client of ours.
+    #[cfg(feature = "client")]
     Client,
     /// Whoever is at the other end.
     Peer,

@@ -84,6 +84,7 @@ impl Lines {
     }
 
     /// How much of a line past the bound was skipped so far; nothing where none is.
+    #[cfg(any(feature = "client", test))]
     pub(crate) fn skipped(&self) -> usize {
         if self.skipping { self.skipped } else { 0 }
     }

@@ -3,6 +3,7 @@
 //! Reading stops while as many exchanges are
 //! open as allowed, so that memory stays flat however fast a client writes.
 
+#[cfg(feature = "client")]
 mod ask;
 mod exchanges;
 pub(crate) mod lines;
@@ -10,8 +11,10 @@ pub(crate) mod lines;
 mod saved;
 mod serve;
 
+#[cfg(feature = "client")]
 pub(crate) use ask::StreamLink;
 pub(crate) use exchanges::Exchanges;
+#[cfg(any(feature = "client", feature = "http"))]
 pub(crate) use serve::{Callers, serve_callers};
 pub use serve::{serve, serve_only_client};
 

@@ -64,6 +64,7 @@ pub(crate) struct Envelope {
 
 impl Envelope {
     /// That of an answer to the server of a session, to a request by `method`.
+    #[cfg(feature = "client")]
     pub(crate) fn to_server(id: RequestId, dialect: &'static Dialect, method: &'static str) -> Self {
         Self { by: By::Client, id, dialect, method: Some(method), server_info: "".into() }
     }
@@ -352,6 +353,7 @@ pub(super) fn started<F>(start: impl FnOnce() -> Result<F, ErrorObject>) -> Resu
 }
 
 /// What the future comes to; `refused` of a panic on the way.
+#[cfg(feature = "client")]
 pub(crate) async fn contained<T>(future: impl Future<Output = T> + Send, refused: fn(ErrorObject) -> T) -> T {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|cx| poll_contained(future.as_mut(), cx, refused)).await

@@ -91,9 +91,12 @@ pub use crate::schema::SchemaError;
 #[cfg(feature = "http")]
 pub(crate) use again::{Again, Follow};
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
-pub(crate) use answer::{Envelope, Write, contained, refused};
+pub(crate) use answer::{Envelope, Write};
+#[cfg(feature = "client")]
+pub(crate) use answer::{contained, refused};
 pub use ask::{Ask, AskError, ByDefault, Elicited, RoundOptions};
 pub(crate) use ask::{Kept, Line};
+#[cfg(feature = "client")]
 pub(crate) use call::not_begun;
 pub use calls::CallOptions;
 pub use catalogue::{Catalogue, ChangeError, Offered};
