@@ -23,6 +23,7 @@ use super::{
     read::{self, Readers},
     recent::Recent,
     schema::{self, Found},
+    sql,
     tx::Site,
     watcher,
     writer::{LONGEST_GROUP, Writer},
@@ -348,6 +349,7 @@ fn connect(path: &Path, patience: Duration) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
     conn.busy_timeout(patience).map_err(failed)?;
+    sql::keep_plans(&conn).map_err(failed)?;
     conn.set_prepared_statement_cache_capacity(64);
     // Looked at before anything is set: the log mode alone would change a file that is not ours.
     schema::look(&conn, path, schema::MIGRATIONS)?;

@@ -78,6 +78,7 @@ pub(super) fn open_at(path: &Path, is_still: bool) -> rusqlite::Result<Connectio
         Connection::open_with_flags(path, flags)?
     };
     conn.busy_timeout(READ_PATIENCE)?;
+    sql::keep_plans(&conn)?;
     conn.pragma_update(None, "query_only", true)?;
     conn.pragma_update(None, "cache_size", -READ_CACHE_KIB)?;
     conn.set_prepared_statement_cache_capacity(32);

@@ -1,9 +1,17 @@
 //! Every statement, where its plan can be checked.
 
+use rusqlite::{Connection, config::DbConfig};
+
 use crate::row::{
     columns,
     step::{seen_columns, step_columns},
 };
+
+/// Has SQLite keep to the plan that it has made of a statement. It would make it anew whenever another value is bound to a
+/// limit, say, which takes longer than most of these statements do; and each of them has but one plan that is any good.
+pub(super) fn keep_plans(conn: &Connection) -> rusqlite::Result<()> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+}
 
 pub(super) const BY_ID: &str = concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1");
 
@@ -260,72 +268,97 @@ pub(super) const HAS_DUE_ENTRIES: &str = "SELECT 1 FROM entries WHERE expires_at
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::Connection;
+    use rusqlite::StatementStatus;
 
     use super::*;
     use crate::sqlite::schema;
 
+    const ALL: &[&str] = &[
+        BY_ID,
+        UPDATE,
+        UPDATE_REPORT,
+        UPDATE_ORPHAN,
+        COUNT_BELOW,
+        CHILDREN,
+        RENEW,
+        UPDATE_ENDED,
+        ERASE,
+        GET,
+        LIST_OWN,
+        LIST_OWN_OPEN,
+        LIST_ALL,
+        LIST_ALL_OPEN,
+        LIST_ONE,
+        IS_TAKEN,
+        ACCOUNT,
+        OF_SHARE,
+        SEQ,
+        JOINABLE,
+        CALLED,
+        AGAIN,
+        REMOVE,
+        LEASE_HOLDER,
+        WAITING,
+        OVERDUE,
+        DUE,
+        HAS_DUE,
+        STEPS,
+        SEEN_STEPS,
+        STEP,
+        QUESTIONS,
+        LAST_ASKED,
+        FORGET_STEP,
+        REMOVE_STEPS,
+        PARTS,
+        HAS_PART,
+        REMOVE_PARTS,
+        STREAM,
+        UPDATE_STREAM,
+        PROLONG_STREAM,
+        STREAMS_OF_SESSION,
+        DUE_STREAMS,
+        HAS_DUE_STREAMS,
+        REMOVE_STREAM,
+        ROOMS,
+        REMOVE_EVENTS,
+        REPLAY,
+        ENTRY,
+        NAMES,
+        UPDATE_ENTRY,
+        REMOVE_ENTRY,
+        DUE_ENTRIES,
+        HAS_DUE_ENTRIES,
+    ];
+
+    /// A connection as a store has, to nothing but the tables.
+    fn connection() -> Connection {
+        let conn = Connection::open_in_memory().unwrap();
+        keep_plans(&conn).unwrap();
+        schema::migrate(&conn, 0, schema::MIGRATIONS).unwrap();
+        conn
+    }
+
+    #[test]
+    fn no_statement_is_planned_again_for_another_value() {
+        let conn = connection();
+        let planned_again = |sql: &str| {
+            let mut statement = conn.prepare(sql).unwrap();
+            for value in [1, 2, 3] {
+                (1..=statement.parameter_count())
+                    .for_each(|nth| statement.raw_bind_parameter(nth, value).unwrap());
+                let mut rows = statement.raw_query();
+                while rows.next().unwrap().is_some() {}
+            }
+            statement.get_status(StatementStatus::RePrepare) > 0
+        };
+        let found: Vec<&str> = ALL.iter().copied().filter(|sql| planned_again(sql)).collect();
+        assert_eq!(found, [""; 0]);
+    }
+
     #[test]
     fn no_statement_looks_at_every_task() {
-        let conn = Connection::open_in_memory().unwrap();
-        schema::migrate(&conn, 0, schema::MIGRATIONS).unwrap();
-        let all = [
-            BY_ID,
-            UPDATE,
-            UPDATE_REPORT,
-            UPDATE_ORPHAN,
-            COUNT_BELOW,
-            CHILDREN,
-            RENEW,
-            UPDATE_ENDED,
-            ERASE,
-            GET,
-            LIST_OWN,
-            LIST_OWN_OPEN,
-            LIST_ALL,
-            LIST_ALL_OPEN,
-            LIST_ONE,
-            IS_TAKEN,
-            ACCOUNT,
-            OF_SHARE,
-            SEQ,
-            JOINABLE,
-            CALLED,
-            AGAIN,
-            REMOVE,
-            LEASE_HOLDER,
-            WAITING,
-            OVERDUE,
-            DUE,
-            HAS_DUE,
-            STEPS,
-            SEEN_STEPS,
-            STEP,
-            QUESTIONS,
-            LAST_ASKED,
-            FORGET_STEP,
-            REMOVE_STEPS,
-            PARTS,
-            HAS_PART,
-            REMOVE_PARTS,
-            STREAM,
-            UPDATE_STREAM,
-            PROLONG_STREAM,
-            STREAMS_OF_SESSION,
-            DUE_STREAMS,
-            HAS_DUE_STREAMS,
-            REMOVE_STREAM,
-            ROOMS,
-            REMOVE_EVENTS,
-            REPLAY,
-            ENTRY,
-            NAMES,
-            UPDATE_ENTRY,
-            REMOVE_ENTRY,
-            DUE_ENTRIES,
-            HAS_DUE_ENTRIES,
-        ];
-        for sql in all {
+        let conn = connection();
+        for &sql in ALL {
             let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let count = statement.parameter_count();
             let values = rusqlite::params_from_iter((0..count).map(|_| "1"));
