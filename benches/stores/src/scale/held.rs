@@ -11,6 +11,7 @@ use longhaul_store::{
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
+use crate::bare::Bare;
 use crate::{Kind, usage};
 
 #[path = "../../../../crates/longhaul-store/tests/postgres/rig.rs"]
@@ -44,6 +45,8 @@ pub(crate) struct Held {
     pub(crate) tasks: u32,
     pub(crate) url: String,
     pub(crate) store: Arc<dyn TaskStore>,
+    /// The same database, without the store.
+    pub(crate) bare: Arc<Bare>,
     /// The processes of its database.
     pub(crate) server: Vec<u32>,
     database: Database,
@@ -100,8 +103,10 @@ impl Held {
             }
             Database::Redis(server) => server.say(&["CONFIG", "SET", "appendfsync", "always"]),
         }
+        // Before its processes are counted: it may have one for each connection.
+        let bare = Bare::open(kind, &url).await?;
         let server = usage::descendants(me).into_iter().filter(|pid| !before.contains(pid)).collect();
-        Ok(Self { tasks, url, store, server, database })
+        Ok(Self { tasks, url, store, bare, server, database })
     }
 
     /// Bytes that its database keeps on disk.

@@ -3,6 +3,7 @@
 //! The stores are measured in turn, round after round, and each round leaves a store as it was.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "whoever measures reads from there")]
 
+mod bare;
 mod held;
 mod round;
 mod usage;

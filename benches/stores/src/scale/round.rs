@@ -10,6 +10,7 @@ use longhaul_store::{
 use serde::Serialize;
 use tokio::task::JoinSet;
 
+use crate::bare::Bare;
 use crate::held::{self, ARGUMENTS, Held, RESULT};
 use crate::usage::{self, Cpu};
 
@@ -83,6 +84,12 @@ pub(crate) async fn measure(held: &Held, round: usize, many: u32) -> Result<Vec<
     found.push(("get, any task", since.each(many)));
 
     let since = Since::now(held);
+    let any =
+        move |bare: Arc<Bare>, number| async move { bare.read(&held::name(scattered(number, tasks))).await };
+    at_once(&held.bare, first..first + many, any).await?;
+    found.push(("get, any task, by the driver alone", since.each(many)));
+
+    let since = Since::now(held);
     let pages = (many / 8).max(1);
     for number in first..first + pages {
         list(&**store, number).await?;
@@ -146,17 +153,18 @@ pub(crate) async fn look(store: &dyn TaskStore, tasks: u32) -> Result<()> {
 }
 
 /// Has eight callers do something for each number, one after the other each.
-async fn at_once<F, W>(store: &Arc<dyn TaskStore>, numbers: std::ops::Range<u32>, what: F) -> Result<()>
+async fn at_once<T, F, W>(on: &Arc<T>, numbers: std::ops::Range<u32>, what: F) -> Result<()>
 where
-    F: Fn(Arc<dyn TaskStore>, u32) -> W + Clone + Send + 'static,
+    T: ?Sized + Send + Sync + 'static,
+    F: Fn(Arc<T>, u32) -> W + Clone + Send + 'static,
     W: Future<Output = Result<()>> + Send,
 {
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
-        let (store, what, numbers) = (Arc::clone(store), what.clone(), numbers.clone());
+        let (on, what, numbers) = (Arc::clone(on), what.clone(), numbers.clone());
         callers.spawn(async move {
             for number in numbers.filter(|number| number % CALLERS == caller) {
-                what(Arc::clone(&store), number).await?;
+                what(Arc::clone(&on), number).await?;
             }
             anyhow::Ok(())
         });
