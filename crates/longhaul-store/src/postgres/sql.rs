@@ -1,8 +1,11 @@
 //! Every statement on tasks and what belongs to them.
 
-use crate::row::{
-    columns,
-    step::{seen_columns, step_columns},
+use crate::{
+    networked::look::FEW,
+    row::{
+        columns,
+        step::{seen_columns, step_columns},
+    },
 };
 
 /// Other transactions change what this one has not touched; what it depends on it locks.
@@ -139,29 +142,34 @@ pub(super) const GET: &str = concat!(
     " FROM longhaul.tasks WHERE id = $1 AND ($2::bytea IS NULL OR owner = $2)"
 );
 
-pub(super) const LIST_OWN: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM longhaul.tasks WHERE sha256(owner) = sha256($3) AND nth < $1 ORDER BY nth DESC LIMIT $2"
-);
+const _: () = assert!(FEW == 64, "the bound of a list is how many rows come at once");
 
-pub(super) const LIST_OWN_OPEN: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM longhaul.tasks WHERE sha256(owner) = sha256($3) AND nth < $1 AND phase < 8 ORDER BY nth DESC LIMIT $2"
-);
+/// The first `$2` of what stands in this order, which are [`FEW`] at most. The planner takes a bound
+/// whose value it does not know for a tenth of all there is, and so makes a plan anew for each page; this one it knows.
+macro_rules! first_of {
+    ($order:literal, $from:literal) => {
+        concat!(
+            "SELECT * FROM (SELECT ",
+            columns!(),
+            " FROM longhaul.tasks WHERE ",
+            $from,
+            " ORDER BY ",
+            $order,
+            " LIMIT 64) AS few ORDER BY ",
+            $order,
+            " LIMIT $2"
+        )
+    };
+}
 
-pub(super) const LIST_ALL: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM longhaul.tasks WHERE ord < $1 AND $3::bytea IS NULL ORDER BY ord DESC LIMIT $2"
-);
+pub(super) const LIST_OWN: &str = first_of!("nth DESC", "sha256(owner) = sha256($3) AND nth < $1");
 
-pub(super) const LIST_ALL_OPEN: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM longhaul.tasks WHERE ord < $1 AND $3::bytea IS NULL AND phase < 8 ORDER BY ord DESC LIMIT $2"
-);
+pub(super) const LIST_OWN_OPEN: &str =
+    first_of!("nth DESC", "sha256(owner) = sha256($3) AND nth < $1 AND phase < 8");
+
+pub(super) const LIST_ALL: &str = first_of!("ord DESC", "ord < $1 AND $3::bytea IS NULL");
+
+pub(super) const LIST_ALL_OPEN: &str = first_of!("ord DESC", "ord < $1 AND $3::bytea IS NULL AND phase < 8");
 
 pub(super) const LIST_AMONG: &str =
     concat!("SELECT ", columns!(), " FROM longhaul.tasks WHERE ord = ANY($1) ORDER BY ord DESC");
@@ -237,11 +245,12 @@ pub(super) const STEPS_OF: &str = concat!(
     " FROM longhaul.steps WHERE task = $1 AND sha256(key) IN (SELECT sha256(k) FROM unnest($2::bytea[]) AS k)"
 );
 
-/// What some tasks ask, and which of them does.
+/// What some tasks ask, and which of them does. The planner does not look into what is selected, so that it has one plan however
+/// many they are.
 pub(super) const QUESTIONS: &str = concat!(
     "SELECT ",
     step_columns!(),
-    ", task FROM longhaul.steps WHERE task = ANY($1) AND state = 1 ORDER BY task, asked"
+    ", task FROM longhaul.steps WHERE task = ANY((SELECT $1::bigint[])::bigint[]) AND state = 1 ORDER BY task, asked"
 );
 
 pub(super) const LAST_ASKED: &str =

@@ -10,6 +10,7 @@ mod losses;
 #[path = "../networked/mod.rs"]
 mod networked;
 mod nodes;
+mod plans;
 mod pooler;
 mod promises;
 mod rig;

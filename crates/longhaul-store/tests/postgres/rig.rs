@@ -43,7 +43,14 @@ pub(crate) struct Server {
 impl Server {
     /// A server of one's own, with a database of which others are copied that has the format of this release.
     pub(crate) fn start() -> Self {
-        Self::new().made()
+        Self::start_with([])
+    }
+
+    /// The same, with settings that it starts with.
+    pub(crate) fn start_with<const N: usize>(settings: [&str; N]) -> Self {
+        let mut server = Self::new();
+        server.settings.extend(settings.map(str::to_owned));
+        server.made()
     }
 
     /// The same, which is spoken to over TLS by whoever is not its test.
