@@ -1,5 +1,6 @@
-//! The same rows read without us: by their keys, one column after the other, with nothing made of them.
+//! The same rows without us: read by their keys, one column after the other, with nothing made of them, and written.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
@@ -8,7 +9,7 @@ use redis::aio::MultiplexedConnection;
 use rusqlite::{Connection, OpenFlags};
 use tokio_postgres::{Client, NoTls, Statement};
 
-use crate::Kind;
+use crate::{Kind, held};
 
 /// A connection of the database's own driver.
 #[derive(Debug)]
@@ -26,8 +27,9 @@ impl Bare {
             Kind::Sqlite => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
                 let connection = Connection::open_with_flags(url, flags)?;
-                // As much as the store gives each of its readers.
+                // As much as the store gives each of its readers, and what it acknowledges is on disk.
                 connection.pragma_update(None, "cache_size", -1024)?;
+                connection.pragma_update(None, "synchronous", "full")?;
                 Self::Sqlite(Mutex::new(connection))
             }
             Kind::Postgres => {
@@ -69,3 +71,50 @@ impl Bare {
         Ok(())
     }
 }
+
+/// Writes rows that are as those of these tasks, one of each in a transaction, until there are as many more as those numbers;
+/// [`remove`] takes them away again.
+pub(crate) fn write(connection: &Mutex<Connection>, like: &[TaskId], numbers: Range<u32>) -> Result<()> {
+    let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+    let columns: Vec<String> = {
+        let mut asked = connection.prepare("SELECT name FROM pragma_table_info('tasks')")?;
+        asked.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?
+    };
+    let values = columns.iter().map(|column| match column.as_str() {
+        "ord" => "NULL".to_owned(),
+        "id" => "?1".to_owned(),
+        "nth" => format!("nth + {BEYOND} + ?2"),
+        other => other.to_owned(),
+    });
+    let sql = format!(
+        "INSERT INTO tasks SELECT {} FROM tasks WHERE id = ?3",
+        values.collect::<Vec<_>>().join(", ")
+    );
+    let mut numbers = numbers.peekable();
+    while numbers.peek().is_some() {
+        let transaction = connection.transaction()?;
+        {
+            let mut insert = transaction.prepare_cached(&sql)?;
+            for (task, number) in like.iter().zip(numbers.by_ref()) {
+                insert.execute((held::name(BEYOND + number).as_str(), number, task.as_str()))?;
+            }
+        }
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+/// Takes away what [`write`] has written.
+pub(crate) fn remove(connection: &Mutex<Connection>, numbers: Range<u32>) -> Result<()> {
+    let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+    let transaction = connection.transaction()?;
+    for number in numbers {
+        let removed =
+            transaction.execute("DELETE FROM tasks WHERE id = ?1", [held::name(BEYOND + number).as_str()])?;
+        ensure!(removed == 1, "row {number} is not there");
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Numbers from which on no task of a store is.
+const BEYOND: u32 = 1 << 31;

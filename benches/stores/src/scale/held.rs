@@ -70,7 +70,8 @@ impl Held {
                 (folder.path().join("tasks.db").display().to_string(), Database::File(folder))
             }
             Kind::Postgres => {
-                let server = postgres::Server::start();
+                // Its manual recommends a quarter of the memory of the machine; this is what the largest one needs.
+                let server = postgres::Server::start_with(["shared_buffers=2GB"]);
                 server.admin("ALTER SYSTEM SET synchronous_commit = off");
                 server.admin("SELECT pg_reload_conf()");
                 (server.empty_database(), Database::Postgres(server))

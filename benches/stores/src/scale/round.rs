@@ -10,7 +10,7 @@ use longhaul_store::{
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use crate::bare::Bare;
+use crate::bare::{self, Bare};
 use crate::held::{self, ARGUMENTS, Held, RESULT};
 use crate::usage::{self, Cpu};
 
@@ -73,6 +73,15 @@ pub(crate) async fn measure(held: &Held, round: usize, many: u32) -> Result<Vec<
     let since = Since::now(held);
     at_once(store, first..first + many, create).await?;
     found.push(("create", since.each(many)));
+
+    // What it takes to read rows is told of each database, what it takes to write them where that grows.
+    if let Bare::Sqlite(connection) = &*held.bare {
+        let like: Vec<_> = (first..first + CALLERS).map(held::name).collect();
+        let since = Since::now(held);
+        bare::write(connection, &like, 0..many)?;
+        found.push(("create, by the driver alone", since.each(many)));
+        bare::remove(connection, 0..many)?;
+    }
 
     let since = Since::now(held);
     at_once(store, first..first + many, get).await?;
