@@ -34,6 +34,10 @@ const CLAIMED: usize = 16;
 /// How many tasks a page has.
 const PAGE: usize = 50;
 
+/// How many tasks a process asks after whose memory is measured: no more than the smallest store holds, for what was asked after is
+/// kept at hand, and of how many there are all shall hold the same.
+const LOOKED_AT: u32 = 1_000;
+
 /// How often what finds nothing is asked.
 const IN_VAIN: u32 = 50;
 
@@ -149,9 +153,9 @@ pub(crate) async fn measure(held: &Held, round: usize, many: u32) -> Result<Vec<
     Ok(found)
 }
 
-/// Reads as callers do who ask after their tasks.
+/// Reads as callers do who ask after their tasks, some of them, each twice.
 pub(crate) async fn look(store: &dyn TaskStore, tasks: u32) -> Result<()> {
-    for number in 0..2_000 {
+    for number in (0..LOOKED_AT).chain(0..LOOKED_AT) {
         let (id, owner) = (held::name(scattered(number, tasks)), held::owner(scattered(number, tasks))?);
         ensure!(store.get(Scope::Owner(&owner), &id).await?.is_some(), "a task is not there");
     }
