@@ -91,6 +91,14 @@ async fn main() -> Result<()> {
             }
         }
     }
+    for round in 0..=arguments.rounds {
+        for (held, found) in stores.iter().zip(&mut found) {
+            let written = round::write_alone(held, round, arguments.operations).await?;
+            if let Some((what, spent)) = written.filter(|_| round > 0) {
+                found.operations.entry(what).or_default().push(spent);
+            }
+        }
+    }
     for (held, found) in stores.iter().zip(&mut found) {
         found.disk = held.disk().await?;
         found.database = held.memory()?;

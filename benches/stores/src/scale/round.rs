@@ -34,8 +34,8 @@ const CLAIMED: usize = 16;
 /// How many tasks a page has.
 const PAGE: usize = 50;
 
-/// How many tasks a process asks after whose memory is measured: no more than the smallest store holds, for what was asked after is
-/// kept at hand, and of how many there are all shall hold the same.
+/// How many tasks a process asks after whose memory is measured. What was asked after is kept at hand, so they are no more than the
+/// smallest store holds: each process then has as many.
 const LOOKED_AT: u32 = 1_000;
 
 /// How often what finds nothing is asked.
@@ -77,15 +77,6 @@ pub(crate) async fn measure(held: &Held, round: usize, many: u32) -> Result<Vec<
     let since = Since::now(held);
     at_once(store, first..first + many, create).await?;
     found.push(("create", since.each(many)));
-
-    // What it takes to read rows is told of each database, what it takes to write them where that grows.
-    if let Bare::Sqlite(connection) = &*held.bare {
-        let like: Vec<_> = (first..first + CALLERS).map(held::name).collect();
-        let since = Since::now(held);
-        bare::write(connection, &like, 0..many)?;
-        found.push(("create, by the driver alone", since.each(many)));
-        bare::remove(connection, 0..many)?;
-    }
 
     let since = Since::now(held);
     at_once(store, first..first + many, get).await?;
@@ -151,6 +142,31 @@ pub(crate) async fn measure(held: &Held, round: usize, many: u32) -> Result<Vec<
     let counts = store.counts().await?;
     ensure!(counts.retained == u64::from(held.tasks), "a round has left {} tasks", counts.retained);
     Ok(found)
+}
+
+/// Writes rows as creates do, by the driver alone; told of SQLite, where a create grows. Whatever the store keeps at hand it then
+/// takes for outdated, so that this is no part of a round.
+pub(crate) async fn write_alone(
+    held: &Held,
+    round: usize,
+    many: u32,
+) -> Result<Option<(&'static str, Spent)>> {
+    let Bare::Sqlite(connection) = &*held.bare else { return Ok(None) };
+    let first = FRESH + u32::try_from(round)? * many;
+    let like = first..first + CALLERS;
+    at_once(&held.store, like.clone(), create).await?;
+    let names: Vec<_> = like.clone().map(held::name).collect();
+    let since = Since::now(held);
+    bare::write(connection, &names, 0..many)?;
+    let spent = since.each(many);
+    bare::remove(connection, 0..many)?;
+    for record in held.store.claim(CLAIMED, None).await? {
+        let outcome = Outcome::result(Json::parse(RESULT)?, false);
+        held.store.finish(&record.id, record.epoch, outcome, Batch::new()).await?;
+    }
+    at_once(&held.store, like, erase).await?;
+    ensure!(held.store.sweep(100).await?.total() == CALLERS as usize, "what was erased is not swept");
+    Ok(Some(("create, by the driver alone", spent)))
 }
 
 /// Reads as callers do who ask after their tasks, some of them, each twice.
