@@ -84,7 +84,7 @@ enum Command {
     Limits,
     /// Make every published crate's archive as a registry gets it, and build each from its archive
     Package,
-    /// Check the libraries with one of any two of their features and without the other
+    /// Check the libraries with one of any two of their features and without the other, and the tests of each package by itself
     #[command(
         after_help = "Example:\n  cargo xtask features    # before a release, or after features have come or changed"
     )]
@@ -138,7 +138,7 @@ enum Command {
     Sabotage {
         /// Parts of names of patches; all of them by default
         patches: Vec<String>,
-        /// Also those that were shown of the same tree before
+        /// Also those that were shown of the same code before
         #[arg(long)]
         again: bool,
         /// Keep what came of it in conformance/shown.toml

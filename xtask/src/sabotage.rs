@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::shown;
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tidy;
@@ -36,8 +37,21 @@ pub(crate) struct Patch<'t> {
     pub(crate) files: Vec<(&'t str, Vec<Piece<'t>>)>,
 }
 
-/// Some lines in a row that the patch changes, as they are before.
-pub(crate) type Piece<'t> = Vec<&'t str>;
+/// Some lines in a row that the patch changes.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Piece<'t> {
+    /// As they are before.
+    lines: Vec<&'t str>,
+    /// No line that stays is behind them: git looks for such a piece at the end of its file alone.
+    is_last: bool,
+}
+
+impl Piece<'_> {
+    fn stands_in(&self, lines: &[&str]) -> bool {
+        let is_anywhere = || lines.windows(self.lines.len()).any(|window| window == self.lines);
+        if self.is_last { lines.ends_with(&self.lines) } else { is_anywhere() }
+    }
+}
 
 impl<'t> Patch<'t> {
     /// Reads a patch.
@@ -59,12 +73,12 @@ impl<'t> Patch<'t> {
             if let Some(path) = line.strip_prefix("--- a/") {
                 files.push((path, Vec::new()));
             } else if line.starts_with("@@ ") {
-                files.last_mut().context("a piece of no file")?.1.push(Vec::new());
-            } else if let Some(before) = line.strip_prefix([' ', '-'])
-                && !line.starts_with("--- ")
-            {
+                files.last_mut().context("a piece of no file")?.1.push(Piece::default());
+            } else if line.starts_with([' ', '-', '+']) && !line.starts_with("+++ ") {
                 let pieces = files.last_mut().map(|(_, pieces)| pieces);
-                pieces.and_then(|pieces| pieces.last_mut()).context("a line of no piece")?.push(before);
+                let piece = pieces.and_then(|pieces| pieces.last_mut()).context("a line of no piece")?;
+                piece.lines.extend(line.strip_prefix([' ', '-']));
+                piece.is_last = !line.starts_with(' ');
             }
         }
         if files.is_empty() || files.iter().any(|(_, pieces)| pieces.is_empty()) {
@@ -77,13 +91,13 @@ impl<'t> Patch<'t> {
     pub(crate) fn outdated<'a>(&self, text: impl Fn(&str) -> Option<&'a str>) -> Option<&'t str> {
         let holds = |path: &str, pieces: &[Piece<'_>]| {
             let lines: Vec<&str> = text(path).unwrap_or_default().lines().collect();
-            pieces.iter().all(|piece| lines.windows(piece.len()).any(|window| window == piece.as_slice()))
+            pieces.iter().all(|piece| piece.stands_in(&lines))
         };
         self.files.iter().find(|(path, pieces)| !holds(path, pieces)).map(|(path, _)| *path)
     }
 }
 
-/// Applies each patch in a copy of the tree, and runs what must fail. What has been shown of the same tree before is not
+/// Applies each patch in a copy of the tree, and runs what must fail. What has been shown of the same code before is not
 /// shown again, unless `again`.
 ///
 /// # Errors
@@ -138,7 +152,8 @@ impl Bench {
             }
         }
         let mut digest = DefaultHasher::new();
-        files.iter().filter(|(path, _)| !path.starts_with(FOLDER)).for_each(|file| file.hash(&mut digest));
+        let is_about = |path: &str| shown::is_about("sabotage", path) && !path.starts_with(FOLDER);
+        files.iter().filter(|(path, _)| is_about(path)).for_each(|file| file.hash(&mut digest));
         let place = site.target.join("sabotage");
         let [tree, target, stamps] = ["tree", "target", "shown"].map(|name| place.join(name));
         fs::create_dir_all(&stamps)?;
@@ -196,7 +211,7 @@ impl Bench {
         Ok(patches)
     }
 
-    /// Where it is noted that a patch was shown of this tree.
+    /// Where it is noted that a patch was shown of this code.
     fn stamp(&self, name: &str, text: &str) -> PathBuf {
         let mut digest = DefaultHasher::new();
         (self.digest, text).hash(&mut digest);
@@ -271,7 +286,9 @@ mod tests {
     fn a_patch_says_what_it_takes_away_and_what_fails_then() {
         let patch = Patch::parse(PATCH).unwrap();
         assert_eq!((patch.why, patch.red), ("a lock", "cargo test -p a"));
-        assert_eq!(patch.files, [("src/a.rs", vec![vec!["one", "two", "three"], vec!["nine", "ten"]])]);
+        let pieces = [(vec!["one", "two", "three"], false), (vec!["nine", "ten"], true)];
+        let pieces = pieces.map(|(lines, is_last)| Piece { lines, is_last });
+        assert_eq!(patch.files, [("src/a.rs", Vec::from(pieces))]);
         for (part, instead) in [("# Why: a lock", ""), ("cargo test", "sh"), ("@@ -1,3 +1,2 @@ fn a\n", "")] {
             assert!(Patch::parse(&PATCH.replacen(part, instead, 1)).is_err(), "{part}");
         }
@@ -282,6 +299,8 @@ mod tests {
         let patch = Patch::parse(PATCH).unwrap();
         let held = |text: &'static str| patch.outdated(move |path| (path == "src/a.rs").then_some(text));
         assert_eq!(held("zero\none\ntwo\nthree\nfour\nnine\nten\n"), None);
+        let moved = held("one\ntwo\nthree\nnine\nten\neleven\n");
+        assert_eq!(moved, Some("src/a.rs"), "git looks for it at the end");
         assert_eq!(held("one\n2\nthree\nnine\nten\n"), Some("src/a.rs"));
         assert_eq!(patch.outdated(|_| None), Some("src/a.rs"));
     }

@@ -33,13 +33,26 @@ pub(super) fn features(site: &Site) -> Result<Tally> {
     check(site, some(&Workspace::members(&site.root)?, |_| Vec::new()))
 }
 
-/// The same, and with one of any two features without the other: `cargo xtask features`.
+/// The same, and with one of any two features without the other, and the tests of each package without the features that
+/// other packages need: `cargo xtask features`.
 ///
 /// # Errors
 ///
 /// When cargo cannot be run.
 pub(crate) fn any_two_features(site: &Site) -> Result<Tally> {
-    check(site, some(&Workspace::members(&site.root)?, apart))
+    let workspace = Workspace::members(&site.root)?;
+    let mut tally = check(site, some(&workspace, apart))?;
+    tally += tests_by_themselves(site, &workspace)?;
+    Ok(tally)
+}
+
+fn tests_by_themselves(site: &Site, workspace: &Workspace) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for package in workspace.our_packages() {
+        let check = ["check", "--quiet", "--locked", "--tests", "--profile", "check", "-p", &package.name];
+        tally += Tally::one(site.run(&mut site.patient_cargo(&check))?.success);
+    }
+    Ok(tally)
 }
 
 fn check(site: &Site, runs: Vec<Vec<String>>) -> Result<Tally> {
