@@ -178,7 +178,8 @@ const EXPLORED: [&str; 5] = [
 /// Whether the explorer is about that file.
 pub(crate) fn is_explored(path: &str) -> bool {
     let of = EXPLORED.iter().find_map(|package| path.strip_prefix(package)?.strip_prefix('/'));
-    shown::builds_all(path) || of.is_some_and(|file| file == "Cargo.toml" || file.starts_with("src/"))
+    let is_code = |file: &str| file == "Cargo.toml" || file.starts_with("src/") && !shown::is_prose(file);
+    shown::builds_all(path) || of.is_some_and(is_code)
 }
 
 fn explorer(site: &Site) -> Command {

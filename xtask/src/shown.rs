@@ -97,6 +97,9 @@ impl fmt::Display for List {
 
 /// Whether a run of this name is about that file: what it runs, and what judges that.
 pub(crate) fn is_about(what: &str, path: &str) -> bool {
+    if is_prose(path) {
+        return false;
+    }
     let is_in_crates = path.starts_with("crates/");
     let is_code =
         builds_all(path) || is_in_crates && (path.contains("/src/") || path.ends_with("/Cargo.toml"));
@@ -108,6 +111,11 @@ pub(crate) fn is_about(what: &str, path: &str) -> bool {
         _ => &["chaos/", "xtask/src/sabotage.rs"],
     };
     is_code || others.iter().any(|place| path.starts_with(place))
+}
+
+/// Whether a file is only read by people: the manual lies beside the code that shows it.
+pub(crate) fn is_prose(path: &str) -> bool {
+    path.ends_with(".md")
 }
 
 /// Whether whatever is built here is built by that file.
@@ -242,6 +250,8 @@ mod tests {
         for (what, path, about) in [
             ("sim", "chaos/explorer/src/sim/mod.rs", true),
             ("sim", "chaos/src/main.rs", false),
+            ("sim", "crates/longhaul/src/manual/capacity.md", false),
+            ("load", "crates/longhaul/src/manual/capacity.md", false),
             ("explore pairs", "crates/longhaul-tasks/src/lib.rs", true),
             ("fleet redis", "chaos/src/main.rs", true),
             ("fleet redis", "chaos/Cargo.toml", true),
