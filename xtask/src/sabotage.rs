@@ -16,6 +16,7 @@ use crate::shown;
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tidy;
+use crate::workspace::Workspace;
 
 /// Where the patches are.
 pub(crate) const FOLDER: &str = "chaos/sabotage/";
@@ -87,6 +88,12 @@ impl<'t> Patch<'t> {
         Ok(Self { why, red, files })
     }
 
+    /// Whose tests must fail.
+    fn package(&self) -> Result<&'t str> {
+        let mut words = self.red.split_whitespace().skip_while(|word| *word != "-p");
+        words.nth(1).with_context(|| format!("`{}` names no package by -p", self.red))
+    }
+
     /// The file that is no longer as the patch finds it, if any; `text` is what a path holds.
     pub(crate) fn outdated<'a>(&self, text: impl Fn(&str) -> Option<&'a str>) -> Option<&'t str> {
         let holds = |path: &str, pieces: &[Piece<'_>]| {
@@ -112,7 +119,7 @@ pub(crate) fn run(site: &Site, only: &[String], again: bool) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut sound: BTreeMap<String, bool> = BTreeMap::new();
     for (name, text) in &patches {
-        let stamp = bench.stamp(name, text);
+        let stamp = bench.stamp(name, text).with_context(|| format!("{name}.patch"))?;
         if stamp.exists() {
             println!("ok      {name}   shown before");
             tally += Tally::one(true);
@@ -139,7 +146,7 @@ struct Bench {
     target: PathBuf,
     stamps: PathBuf,
     files: BTreeMap<String, Vec<u8>>,
-    digest: u64,
+    workspace: Workspace,
 }
 
 impl Bench {
@@ -151,13 +158,17 @@ impl Bench {
                 files.insert(path, fs::read(full)?);
             }
         }
-        let mut digest = DefaultHasher::new();
-        let is_about = |path: &str| shown::is_about("sabotage", path) && !path.starts_with(FOLDER);
-        files.iter().filter(|(path, _)| is_about(path)).for_each(|file| file.hash(&mut digest));
         let place = site.target.join("sabotage");
         let [tree, target, stamps] = ["tree", "target", "shown"].map(|name| place.join(name));
         fs::create_dir_all(&stamps)?;
-        let bench = Self { site: site.clone(), tree, target, stamps, files, digest: digest.finish() };
+        let bench = Self {
+            site: site.clone(),
+            tree,
+            target,
+            stamps,
+            files,
+            workspace: Workspace::members(&site.root)?,
+        };
         bench.remove_strangers()?;
         bench.restore()?;
         Ok(bench)
@@ -211,11 +222,21 @@ impl Bench {
         Ok(patches)
     }
 
-    /// Where it is noted that a patch was shown of this code.
-    fn stamp(&self, name: &str, text: &str) -> PathBuf {
+    /// Where it is noted that a patch was shown of this code: of all that its tests are built with.
+    fn stamp(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let package = Patch::parse(text)?.package()?;
+        let needed = self.workspace.needed_by(package);
+        let others = self.workspace.our_packages().filter(|other| !needed.contains(other.name.as_str()));
+        let elsewhere: Vec<_> = others.map(|other| format!("{}/", self.workspace.folder(other))).collect();
+        let is_built = |path: &str| {
+            let is_elsewhere =
+                path.starts_with(FOLDER) || elsewhere.iter().any(|other| path.starts_with(other));
+            shown::is_about("sabotage", path) && !is_elsewhere
+        };
         let mut digest = DefaultHasher::new();
-        (self.digest, text).hash(&mut digest);
-        self.stamps.join(format!("{name}-{:016x}", digest.finish()))
+        text.hash(&mut digest);
+        self.files.iter().filter(|(path, _)| is_built(path)).for_each(|file| file.hash(&mut digest));
+        Ok(self.stamps.join(format!("{name}-{:016x}", digest.finish())))
     }
 
     /// Shows that the tests which pass fail once the patch is applied; what it takes away.

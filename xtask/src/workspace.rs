@@ -147,6 +147,18 @@ impl Workspace {
         missing.map(|feature| format!("test {test} of {name} needs the feature {feature}"))
     }
 
+    /// The names of those of our packages with which one is built and tested, itself among them.
+    pub(crate) fn needed_by<'a>(&'a self, name: &'a str) -> BTreeSet<&'a str> {
+        let (mut needed, mut next) = (BTreeSet::new(), vec![name]);
+        while let Some(name) = next.pop() {
+            let Some(package) = self.our_packages().find(|package| package.name == name) else { continue };
+            if needed.insert(name) {
+                next.extend(package.dependencies.iter().map(|dependency| dependency.name.as_str()));
+            }
+        }
+        needed
+    }
+
     /// Our packages.
     pub(crate) fn our_packages(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| self.is_member(package))
@@ -311,6 +323,20 @@ mod tests {
         let reachable: Vec<(&str, &str)> = workspace.reachable("a").into_iter().collect();
         assert_eq!(reachable, [("b", "a"), ("c", "b")]);
         assert_eq!(workspace.folder(&workspace.packages[0]), "crates/a");
+    }
+
+    #[test]
+    fn a_package_is_tested_with_ours_that_it_needs_in_any_way_and_no_others() {
+        let mut workspace = workspace(&[
+            ("a", &[("b", Some("dev")), ("d", None)]),
+            ("b", &[("c", Some("build")), ("a", None)]),
+            ("c", &[]),
+            ("d", &[]),
+            ("e", &[("a", None)]),
+        ]);
+        foreign(&mut workspace, "d");
+        assert_eq!(workspace.needed_by("a").into_iter().collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert!(workspace.needed_by("d").is_empty());
     }
 
     #[test]
