@@ -37,6 +37,8 @@ pub(crate) struct Scenario {
 pub(crate) enum Often {
     /// Once, and at most once more for each crash.
     AtLeastOnce,
+    /// The same, but perhaps never where two processes crashed: what was lost twice waits, and another takes its place.
+    UnlessLostTwice,
     /// Not twice, but perhaps never.
     AtMostOnce,
     /// Not without a crash, and then at most once for each.
@@ -190,6 +192,7 @@ impl Explorer {
             let kept = match often {
                 // What ended otherwise may have ended before.
                 Often::AtLeastOnce => (times >= 1 || !usual) && times <= 1 + crashes,
+                Often::UnlessLostTwice => (times >= 1 || crashes > 1) && times <= 1 + crashes,
                 Often::AtMostOnce => times <= 1 && (times == 1 || !usual),
                 Often::AfterCrashes => times <= crashes,
                 Often::Once => times == 1,
