@@ -108,7 +108,7 @@ pub(crate) fn is_about(what: &str, path: &str) -> bool {
         "load" | "fleet" => &["chaos/Cargo.toml", "chaos/src/"],
         "behind" => &["conformance/interop/", "conformance/node/", "xtask/src/interop/", "xtask/src/wire.rs"],
         _ if is_in_crates && path.contains("/tests/") => return true,
-        _ => &["chaos/", "xtask/src/sabotage.rs"],
+        _ => &["chaos/Cargo.toml", "chaos/src/", "chaos/tests/", "chaos/sabotage/", "xtask/src/sabotage.rs"],
     };
     is_code || others.iter().any(|place| path.starts_with(place))
 }
@@ -269,6 +269,8 @@ mod tests {
             ("behind", "xtask/src/main.rs", false),
             ("sabotage", "crates/longhaul/tests/tools.rs", true),
             ("sabotage", "chaos/sabotage/a.patch", true),
+            ("sabotage", "chaos/tests/load.rs", true),
+            ("sabotage", "chaos/explorer/src/lib.rs", false),
             ("behind", "crates/longhaul-cli/src/main.rs", true),
             ("behind", "README.md", false),
         ] {
