@@ -49,7 +49,7 @@ pub(crate) fn any_two_features(site: &Site) -> Result<Tally> {
 fn tests_by_themselves(site: &Site, workspace: &Workspace) -> Result<Tally> {
     let mut tally = Tally::default();
     for package in workspace.our_packages() {
-        let check = ["check", "--quiet", "--locked", "--tests", "--profile", "check", "-p", &package.name];
+        let check = ["check", "--quiet", "--locked", "--tests", "-p", &package.name];
         tally += Tally::one(site.run(&mut site.patient_cargo(&check))?.success);
     }
     Ok(tally)
