@@ -4,7 +4,9 @@ use serde_json::value::RawValue;
 
 use super::{Dialect, ResultWriter};
 use crate::jsonrpc::{ObjectWriter, write_json};
-use crate::model::{Content, Media, PromptMessage, ResourceLink};
+use crate::model::{
+    Content, EmbeddedResource, Media, Meta, PromptMessage, ResourceContents, ResourceLink, Text,
+};
 
 impl ResultWriter<'_> {
     /// Writes `content` and `structuredContent`.
@@ -12,21 +14,24 @@ impl ResultWriter<'_> {
     /// Where results have no structure, content without any text gets it as a block of text.
     pub fn content(&mut self, content: &[Content], structured: Option<&RawValue>) {
         let dialect = self.dialect();
-        if dialect.has_audio() && dialect.links_resources() {
-            self.field("content", content);
-        } else {
-            let in_words = structured
-                .filter(|_| !dialect.structures_results())
-                .filter(|_| content.iter().all(|block| block.as_text().is_none()))
-                .map(|structured| Content::text(structured.get()));
-            let blocks = content.iter().chain(&in_words);
-            self.members(|object| {
-                object.array("content", blocks, |out, block| dialect.write_content(block, out));
-            });
-        }
+        let in_words = structured
+            .filter(|_| !dialect.structures_results())
+            .filter(|_| content.iter().all(|block| block.as_text().is_none()))
+            .map(|structured| Content::text(structured.get()));
+        let blocks = content.iter().chain(&in_words);
+        self.members(|object| {
+            object.array("content", blocks, |out, block| dialect.write_content(block, out));
+        });
         if let Some(structured) = structured.filter(|_| dialect.structures_results()) {
             self.structured(structured);
         }
+    }
+
+    /// Writes the `contents` of a resource.
+    pub(crate) fn contents(&mut self, contents: &[ResourceContents]) {
+        self.members(|object| {
+            object.array("contents", contents, write_contents);
+        });
     }
 
     /// Writes the messages of a prompt.
@@ -52,14 +57,62 @@ impl Dialect {
         let words = match content {
             Content::Audio(sound) if !self.has_audio() => in_place_of_sound(sound),
             Content::ResourceLink(link) if !self.links_resources() => in_place_of_link(link),
-            _ => return write_json(out, content),
+            _ => return write_block(out, content),
         };
         let mut text = Content::text(words);
         if let Some(annotations) = content.annotations() {
             text = text.with_annotations(annotations.clone());
         }
-        write_json(out, &text);
+        write_block(out, &text);
     }
+}
+
+/// Appends a block as it is: as it serializes, but that strings which may be long are written in less time.
+fn write_block(out: &mut Vec<u8>, content: &Content) {
+    match content {
+        Content::Text(Text { text, annotations, meta, others }) => {
+            let mut object = ObjectWriter::new(out);
+            object.raw("type", "\"text\"").string("text", text);
+            object.optional("annotations", annotations.as_ref());
+            finish(object, meta, others);
+        }
+        Content::Image(Media { data, mime_type, annotations, meta, others })
+        | Content::Audio(Media { data, mime_type, annotations, meta, others }) => {
+            let kind = if matches!(content, Content::Image(_)) { "\"image\"" } else { "\"audio\"" };
+            let mut object = ObjectWriter::new(out);
+            object.raw("type", kind).string("data", data).string("mimeType", mime_type);
+            object.optional("annotations", annotations.as_ref());
+            finish(object, meta, others);
+        }
+        Content::Resource(EmbeddedResource { resource, annotations, meta, others }) => {
+            let mut object = ObjectWriter::new(out);
+            object.raw("type", "\"resource\"").with("resource", |out| write_contents(out, resource));
+            object.optional("annotations", annotations.as_ref());
+            finish(object, meta, others);
+        }
+        Content::ResourceLink(_) | Content::Other(_) => write_json(out, content),
+    }
+}
+
+/// The same of the contents of a resource.
+fn write_contents(out: &mut Vec<u8>, contents: &ResourceContents) {
+    let ResourceContents { uri, mime_type, text, blob, meta, others } = contents;
+    let mut object = ObjectWriter::new(out);
+    object.string("uri", uri);
+    let optional = [("mimeType", mime_type), ("text", text), ("blob", blob)];
+    for (name, value) in optional.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+        object.string(name, value);
+    }
+    finish(object, meta, others);
+}
+
+/// What else there is to say of it.
+fn finish(mut object: ObjectWriter<'_>, meta: &Meta, others: &Meta) {
+    object.optional("_meta", Some(meta).filter(|meta| !meta.is_empty()));
+    for (name, value) in others.iter() {
+        object.raw(name, value.get());
+    }
+    object.end();
 }
 
 fn in_place_of_sound(sound: &Media) -> String {
@@ -72,5 +125,30 @@ fn in_place_of_link(link: &ResourceLink) -> String {
     match &link.description {
         Some(description) => format!("[resource: {name}, {}]\n{description}", link.uri),
         None => format!("[resource: {name}, {}]", link.uri),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::Revision;
+
+    #[test]
+    fn a_block_is_written_as_it_serializes() {
+        let blocks = r#"[
+            {"type":"text","text":"a \"b\"\n"},
+            {"type":"text","text":"","annotations":{"audience":["user"]},"_meta":{"a":"b"},"tone":"calm"},
+            {"type":"image","data":"AAAA","mimeType":"image/png","_meta":{"a":[1, 2]},"wide":true},
+            {"type":"audio","data":"AAAA","mimeType":"audio/wav","annotations":{"priority":0.5}},
+            {"type":"resource_link","uri":"a:b","name":"c","size":3},
+            {"type":"resource","resource":{"uri":"a:b","mimeType":"text/plain","text":"c\\d","etag":"x"},"pinned":true},
+            {"type":"resource","resource":{"uri":"a:b","blob":"AAAA","_meta":{"a":1}},"annotations":{"priority":1.0}},
+            {"type":"smell","of":{"roses":1.50},"_meta":{"a":"b"}}
+        ]"#;
+        for block in serde_json::from_str::<Vec<Content>>(blocks).unwrap() {
+            let mut out = Vec::new();
+            Dialect::of(Revision::V2026_07_28).write_content(&block, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), serde_json::to_string(&block).unwrap());
+        }
     }
 }

@@ -47,6 +47,13 @@ impl<'b> ObjectWriter<'b> {
         }
     }
 
+    /// Writes a member that is a string, which may be long.
+    pub(crate) fn string(&mut self, name: &str, text: &str) -> &mut Self {
+        self.key(name);
+        write_string(self.out, text);
+        self
+    }
+
     /// Writes a member whose value is JSON text already.
     pub fn raw(&mut self, name: &str, json: &str) -> &mut Self {
         self.key(name);
@@ -95,14 +102,7 @@ impl<'b> ObjectWriter<'b> {
         if !std::mem::replace(&mut self.empty, false) {
             self.out.push(b',');
         }
-        // Hardly any name has something to escape.
-        if plain(name.as_bytes()) < name.len() {
-            write_json(self.out, name);
-        } else {
-            self.out.push(b'"');
-            self.out.extend_from_slice(name.as_bytes());
-            self.out.push(b'"');
-        }
+        write_string(self.out, name);
         self.out.push(b':');
     }
 }
@@ -117,6 +117,44 @@ pub(crate) fn write_json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
         out.truncate(start);
         out.extend_from_slice(b"null");
     }
+}
+
+/// Appends a string as JSON. What `serde_json` does byte by byte, and then moves all of it for want of room for the last quote,
+/// is a third of what a long answer takes.
+fn write_string(out: &mut Vec<u8>, text: &str) {
+    /// So many bytes are looked through before they are copied, from the processor's nearest cache then.
+    const AT_ONCE: usize = 4096;
+    // For what is escaped, and for what follows.
+    out.reserve(text.len() + text.len() / 16 + 2);
+    out.push(b'"');
+    for mut rest in text.as_bytes().chunks(AT_ONCE) {
+        loop {
+            let (as_it_is, after) = rest.split_at(plain(rest));
+            out.extend_from_slice(as_it_is);
+            let Some((&byte, after)) = after.split_first() else { break };
+            escape(out, byte);
+            rest = after;
+        }
+    }
+    out.push(b'"');
+}
+
+/// Appends a byte that a string does not hold as it is.
+fn escape(out: &mut Vec<u8>, byte: u8) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        b'\t' => b't',
+        b'\n' => b'n',
+        0x0c => b'f',
+        b'\r' => b'r',
+        _ => {
+            let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
+            out.extend([b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte & 0xf)]);
+            return;
+        }
+    };
+    out.extend([b'\\', short]);
 }
 
 /// Appends a whole error answer. Without an id the member is left out, as MCP asks.
@@ -149,4 +187,36 @@ pub fn write_request(
     params(&mut object);
     object.end();
     message.end();
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn written(text: &str) -> String {
+        let mut out = Vec::new();
+        write_string(&mut out, text);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_string_is_escaped_as_serde_does() {
+        let all: String = (0..0x250).filter_map(char::from_u32).collect();
+        assert_eq!(written(&all), serde_json::to_string(&all).unwrap());
+        for length in [0, 1, 4095, 4096, 4097, 9000] {
+            for end in ["", "\n", "\\\"", "é", "𝄞\u{1}"] {
+                let text = "x".repeat(length) + end + &"y".repeat(length);
+                assert_eq!(written(&text), serde_json::to_string(&text).unwrap());
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_string_is_written_as_serde_does(text in r#"[a-z\x00-\x21"\\é𝄞\x7f]{0,80}"#) {
+            prop_assert_eq!(written(&text), serde_json::to_string(&text).unwrap());
+        }
+    }
 }

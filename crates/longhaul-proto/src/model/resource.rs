@@ -191,7 +191,7 @@ impl ReadResourceResult {
 
     /// Writes the result.
     pub fn write(&self, out: &mut ResultWriter<'_>) {
-        out.field("contents", &self.contents);
+        out.contents(&self.contents);
         out.others(&self.others);
         out.cacheable(self.ttl_ms, CacheScope::Private);
         out.meta(&self.meta);
