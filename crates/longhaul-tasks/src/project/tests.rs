@@ -79,6 +79,25 @@ fn r1_11_a_drafted_task_says_for_how_long_it_is_kept_after_its_end() {
     assert_eq!(task(&timed, View::D2).ttl_ms, Some(60_000));
 }
 
+/// Only of 2025-11-25 is the first that is told of a task not as it is.
+#[test]
+fn what_is_told_of_a_task_first_is_that_it_works_or_what_has_come_of_it() {
+    let of = |dialect, phase| {
+        let mut record = record(phase);
+        record.dialect = dialect;
+        Arc::new(record)
+    };
+    let is_told_as_it_is = |record: Arc<Record>| Arc::ptr_eq(&as_begun(Arc::clone(&record)), &record);
+    let queued = Phase::Queued { not_before: Time::from_unix_ms(0) };
+    for dialect in [Dialect::D1, Dialect::D2, Dialect::D3] {
+        assert!(is_told_as_it_is(of(dialect, queued.clone())), "{dialect:?}");
+        let is_second = dialect == Dialect::D2;
+        assert_eq!(is_told_as_it_is(of(dialect, result("ok", false))), !is_second, "{dialect:?}");
+    }
+    let begun = as_begun(of(Dialect::D2, result("ok", false)));
+    assert_eq!((status(&begun, View::D2), outcome(&begun).is_none()), (TaskStatus::Working, true));
+}
+
 #[test]
 fn a_failure_says_why_in_its_status_message() {
     let shown = |phase| task(&record(phase), View::D2).status_message;
