@@ -102,7 +102,14 @@ impl<'b> ObjectWriter<'b> {
         if !std::mem::replace(&mut self.empty, false) {
             self.out.push(b',');
         }
-        write_string(self.out, name);
+        // Hardly any name has something to escape, and none is long.
+        if plain(name.as_bytes()) < name.len() {
+            write_string(self.out, name);
+        } else {
+            self.out.push(b'"');
+            self.out.extend_from_slice(name.as_bytes());
+            self.out.push(b'"');
+        }
         self.out.push(b':');
     }
 }
