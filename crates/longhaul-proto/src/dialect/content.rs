@@ -2,11 +2,10 @@
 
 use serde_json::value::RawValue;
 
+use super::listing::others;
 use super::{Dialect, ResultWriter};
 use crate::jsonrpc::{ObjectWriter, write_json};
-use crate::model::{
-    Content, EmbeddedResource, Media, Meta, PromptMessage, ResourceContents, ResourceLink, Text,
-};
+use crate::model::{Annotations, Content, Media, Meta, PromptMessage, ResourceContents, ResourceLink};
 
 impl ResultWriter<'_> {
     /// Writes `content` and `structuredContent`.
@@ -42,9 +41,7 @@ impl ResultWriter<'_> {
                 let mut object = ObjectWriter::new(out);
                 object.field("role", &message.role);
                 object.with("content", |out| dialect.write_content(&message.content, out));
-                for (name, value) in message.others.iter() {
-                    object.raw(name, value.get());
-                }
+                others(&mut object, &message.others);
                 object.end();
             });
         });
@@ -70,48 +67,47 @@ impl Dialect {
 /// Appends a block as it is: as it serializes, but that strings which may be long are written in less time.
 fn write_block(out: &mut Vec<u8>, content: &Content) {
     match content {
-        Content::Text(Text { text, annotations, meta, others }) => {
+        Content::Text(block) => {
             let mut object = ObjectWriter::new(out);
-            object.raw("type", "\"text\"").string("text", text);
-            object.optional("annotations", annotations.as_ref());
-            finish(object, meta, others);
+            object.raw("type", "\"text\"").string("text", &block.text);
+            finish(object, block.annotations.as_ref(), &block.meta, &block.others);
         }
-        Content::Image(Media { data, mime_type, annotations, meta, others })
-        | Content::Audio(Media { data, mime_type, annotations, meta, others }) => {
-            let kind = if matches!(content, Content::Image(_)) { "\"image\"" } else { "\"audio\"" };
+        Content::Image(block) => write_media(out, "\"image\"", block),
+        Content::Audio(block) => write_media(out, "\"audio\"", block),
+        Content::Resource(block) => {
             let mut object = ObjectWriter::new(out);
-            object.raw("type", kind).string("data", data).string("mimeType", mime_type);
-            object.optional("annotations", annotations.as_ref());
-            finish(object, meta, others);
-        }
-        Content::Resource(EmbeddedResource { resource, annotations, meta, others }) => {
-            let mut object = ObjectWriter::new(out);
-            object.raw("type", "\"resource\"").with("resource", |out| write_contents(out, resource));
-            object.optional("annotations", annotations.as_ref());
-            finish(object, meta, others);
+            object.raw("type", "\"resource\"").with("resource", |out| write_contents(out, &block.resource));
+            finish(object, block.annotations.as_ref(), &block.meta, &block.others);
         }
         Content::ResourceLink(_) | Content::Other(_) => write_json(out, content),
     }
 }
 
-/// The same of the contents of a resource.
-fn write_contents(out: &mut Vec<u8>, contents: &ResourceContents) {
-    let ResourceContents { uri, mime_type, text, blob, meta, others } = contents;
+/// The same of a picture or a sound.
+fn write_media(out: &mut Vec<u8>, kind: &str, media: &Media) {
     let mut object = ObjectWriter::new(out);
-    object.string("uri", uri);
-    let optional = [("mimeType", mime_type), ("text", text), ("blob", blob)];
-    for (name, value) in optional.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
-        object.string(name, value);
-    }
-    finish(object, meta, others);
+    object.raw("type", kind).string("data", &media.data).string("mimeType", &media.mime_type);
+    finish(object, media.annotations.as_ref(), &media.meta, &media.others);
 }
 
-/// What else there is to say of it.
-fn finish(mut object: ObjectWriter<'_>, meta: &Meta, others: &Meta) {
-    object.optional("_meta", Some(meta).filter(|meta| !meta.is_empty()));
-    for (name, value) in others.iter() {
-        object.raw(name, value.get());
+/// The same of the contents of a resource.
+fn write_contents(out: &mut Vec<u8>, contents: &ResourceContents) {
+    let mut object = ObjectWriter::new(out);
+    object.string("uri", &contents.uri).optional("mimeType", contents.mime_type.as_ref());
+    if let Some(text) = &contents.text {
+        object.string("text", text);
     }
+    if let Some(blob) = &contents.blob {
+        object.string("blob", blob);
+    }
+    finish(object, None, &contents.meta, &contents.others);
+}
+
+/// For whom it is, and what else there is to say of it.
+fn finish(mut object: ObjectWriter<'_>, annotations: Option<&Annotations>, meta: &Meta, rest: &Meta) {
+    object.optional("annotations", annotations);
+    object.optional("_meta", Some(meta).filter(|meta| !meta.is_empty()));
+    others(&mut object, rest);
     object.end();
 }
 

@@ -126,8 +126,8 @@ impl Dialect {
     }
 }
 
-/// Members of which no revision known here says anything.
-fn others(object: &mut ObjectWriter<'_>, others: &Meta) {
+/// Writes members of which no revision known here says anything.
+pub(super) fn others(object: &mut ObjectWriter<'_>, others: &Meta) {
     for (name, value) in others.iter() {
         object.raw(name, value.get());
     }

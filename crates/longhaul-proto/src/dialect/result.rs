@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Dialect, drafted};
+use super::{Dialect, drafted, listing};
 use crate::jsonrpc::{ObjectWriter, RequestId};
 use crate::model::{CacheScope, InputRequest, Meta, SUBSCRIPTION_ID, Task};
 
@@ -101,9 +101,7 @@ impl<'b> ResultWriter<'b> {
 
     /// Writes members of which no revision known here says anything.
     pub fn others(&mut self, others: &Meta) {
-        for (name, value) in others.iter() {
-            self.raw(name, value.get());
-        }
+        listing::others(&mut self.object, others);
     }
 
     /// Opens a member that is itself an object.
