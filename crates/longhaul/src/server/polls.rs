@@ -502,7 +502,7 @@ mod tests {
             if log.1.load(Ordering::Relaxed) > 0 {
                 break;
             }
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(log.1.load(Ordering::Relaxed), 1, "said once, while nothing is locked");
     }
