@@ -90,6 +90,9 @@ enum Command {
     )]
     Features,
     /// Compare whose types the published crates show with what their manifests allow
+    #[command(
+        after_help = "Example:\n  cargo xtask public    # before a release, or after an interface has come to show another crate's types"
+    )]
     Public,
     /// Compare what the published libraries show with what they showed in the last release
     #[command(after_help = "Example:\n  cargo xtask semver --against HEAD~10")]

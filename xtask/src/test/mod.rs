@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
-use crate::{bench, chaos, conformance, interop, package, public_types, tidy};
+use crate::{bench, chaos, conformance, interop, package, tidy};
 pub(crate) use cargo::{any_two_features, program};
 use room::Room;
 
@@ -109,11 +109,6 @@ const ROWS: &[&[Lane]] = &[
                 "features",
                 "no warning in a library with none of its features (cargo xtask features: with one of any two)",
                 cargo::features,
-            ),
-            Stage::new(
-                "public",
-                "the published crates show no other types of others than their manifests allow",
-                public_types::run,
             ),
             Stage::new(
                 "count",
