@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
@@ -26,12 +27,15 @@ pub(crate) const LIST: &str = "conformance/mutants.toml";
 /// How many of a hundred must be noticed.
 const LEAST: usize = 90;
 
+/// What the program says last when it has tried all that it was to.
+const TRIED: &str = " tested in ";
+
 /// What is broken of a package.
 #[derive(Debug)]
-struct Broken {
-    package: &'static str,
+pub(crate) struct Broken {
+    pub(crate) package: &'static str,
     /// Files and folders.
-    places: &'static [&'static str],
+    pub(crate) places: &'static [&'static str],
     features: &'static str,
     /// What must notice.
     tests: &'static [&'static str],
@@ -54,7 +58,12 @@ static BROKEN: [Broken; 2] = [
     },
 ];
 
-/// The list as it is kept: what was tried, what was noticed, and of the others why they were not.
+/// What is kept, by package: to try all of one takes hours.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Lists(BTreeMap<String, List>);
+
+/// What was tried of a package, what was noticed, and of the others why they were not.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct List {
@@ -73,14 +82,9 @@ struct Survivor {
     why: String,
 }
 
-/// The files and folders that are broken.
-pub(crate) fn places() -> impl Iterator<Item = &'static str> {
-    BROKEN.iter().flat_map(|broken| broken.places).copied()
-}
-
-/// Whether a file is broken.
-pub(crate) fn is_broken(path: &str) -> bool {
-    places().any(|place| path.starts_with(place)) && !path.ends_with("tests.rs")
+/// What is broken, package by package.
+pub(crate) fn all() -> &'static [Broken] {
+    &BROKEN
 }
 
 /// The packages that have mutants in this part, with them. A small part may have none of one; all of them together have some of
@@ -97,6 +101,11 @@ fn some(
 }
 
 impl Broken {
+    /// Whether a file is broken.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.places.iter().any(|place| path.starts_with(place)) && !path.ends_with("tests.rs")
+    }
+
     /// Tells the program which mutants of it are meant.
     fn mutants(&self, program: &Path, root: &Path, shard: Shard) -> Command {
         let mut command = Command::new(program);
@@ -113,19 +122,34 @@ impl Broken {
     }
 }
 
+impl Lists {
+    /// Reads what is kept.
+    ///
+    /// # Errors
+    ///
+    /// When it is no such text.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        toml::from_str(text).with_context(|| format!("cannot read {LIST}"))
+    }
+
+    /// What is kept of a package.
+    pub(crate) fn of(&self, package: &str) -> Option<&List> {
+        self.0.get(package)
+    }
+
+    fn read(root: &Path) -> Result<Self> {
+        match fs::read_to_string(root.join(LIST)) {
+            Ok(text) => Self::parse(&text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error).with_context(|| format!("cannot read {LIST}")),
+        }
+    }
+}
+
 impl List {
     /// Whether it is of the code with this stamp.
     pub(crate) fn is_of(&self, stamp: &str) -> bool {
         self.of.as_deref() == Some(stamp)
-    }
-
-    /// Reads the list.
-    ///
-    /// # Errors
-    ///
-    /// When it is none.
-    pub(crate) fn parse(text: &str) -> Result<Self> {
-        toml::from_str(text).with_context(|| format!("cannot read {LIST}"))
     }
 
     /// What is wrong with it.
@@ -142,20 +166,26 @@ impl List {
     }
 }
 
-impl fmt::Display for List {
+impl fmt::Display for Lists {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "# What became of every small change to the machine, to the transitions of a task and to the projections. Written by"
+            "# What became of every small change to the machine and the projections (longhaul-tasks), and to the transitions of a"
         )?;
-        writeln!(f, "# `cargo xtask mutants`, which keeps what is said of why one survives.\n")?;
-        if let Some(of) = &self.of {
-            writeln!(f, "of = {}", toml::Value::from(of.as_str()))?;
-        }
-        writeln!(f, "tried = {}\nkilled = {}", self.tried, self.killed)?;
-        for Survivor { mutant, why } in &self.survivor {
-            let text = |text: &str| toml::Value::from(text);
-            writeln!(f, "\n[[survivor]]\nmutant = {}\nwhy = {}", text(mutant), text(why))?;
+        writeln!(
+            f,
+            "# task (longhaul-store). Written by `cargo xtask mutants`, which keeps what is said of why one survives."
+        )?;
+        let text = |text: &str| toml::Value::from(text);
+        for (package, list) in &self.0 {
+            writeln!(f, "\n[{package}]")?;
+            if let Some(of) = &list.of {
+                writeln!(f, "of = {}", text(of))?;
+            }
+            writeln!(f, "tried = {}\nkilled = {}", list.tried, list.killed)?;
+            for Survivor { mutant, why } in &list.survivor {
+                writeln!(f, "\n[[{package}.survivor]]\nmutant = {}\nwhy = {}", text(mutant), text(why))?;
+            }
         }
         Ok(())
     }
@@ -181,8 +211,8 @@ impl FromStr for Shard {
     }
 }
 
-/// Tries every mutant, or those of one part. With `resume` those that were noticed before are not tried again. Once all
-/// have been tried the list is written.
+/// Tries every mutant, or those of one part, package by package. With `resume` those that were noticed before are not tried
+/// again. Once all of a package have been tried its list is written.
 ///
 /// # Errors
 ///
@@ -190,25 +220,66 @@ impl FromStr for Shard {
 pub(crate) fn run(site: &Site, shard: Option<Shard>, resume: bool) -> Result<Tally> {
     let shard = shard.unwrap_or(Shard { number: 0, of: 1 });
     let program = installed::install(site, &installed::CARGO_MUTANTS)?.join("cargo-mutants");
-    let place = site.target.join("mutants");
-    let here = Part::new(&place, shard);
-    let stamp = stamp::of(&site.root, is_broken)?;
-    if !resume {
-        stamp::clear(&here.folder)?;
-    }
-    here.begin(&stamp)?;
     let list = |broken: &'static Broken| {
         let ran = site.must_run(broken.mutants(&program, &site.root, shard).arg("--list"))?;
         Ok((broken, ran.lines))
     };
     let listed = some(BROKEN.iter().map(list).collect::<Result<_>>()?, shard)?;
-    here.note(&listed.iter().flat_map(|(_, mutants)| mutants.clone()).collect::<Vec<_>>())?;
-    here.gather()?;
-    for (broken, _) in listed {
-        fs::create_dir_all(here.output(broken))?;
-        let mut command = broken.mutants(&program, &site.root, shard);
+    let mut tally = Tally::default();
+    for (broken, mutants) in listed {
+        tally += broken.tried(site, &program, shard, resume, &mutants)?;
+    }
+    Ok(tally)
+}
+
+impl Broken {
+    /// Tries those of a part, and writes the list if there are no others.
+    fn tried(
+        &self,
+        site: &Site,
+        program: &Path,
+        shard: Shard,
+        resume: bool,
+        mutants: &[String],
+    ) -> Result<Tally> {
+        let place = site.target.join("mutants");
+        let stamp = stamp::of(&site.root, |path| self.has(path))?;
+        let here = Part::new(&place, shard, self.package);
+        if !resume {
+            stamp::clear(&here.folder)?;
+        }
+        here.begin(&stamp)?;
+        here.note(mutants)?;
+        let known = here.gather()?;
+        if !mutants.iter().all(|mutant| known.get(mutant).is_some_and(|verdict| *verdict != Verdict::Missed))
+        {
+            let ran = self.try_out(site, program, &here);
+            here.gather()?;
+            ran?;
+        }
+        let mut all = BTreeMap::new();
+        for number in 0..shard.of {
+            let part = Part::new(&place, Shard { number, ..shard }, self.package);
+            let told = part.read()?;
+            let left = part.mutants().iter().filter(|mutant| !told.contains_key(*mutant)).count();
+            if part.stamp().as_deref() != Some(&stamp) || left > 0 {
+                let (package, of) = (self.package, shard.of);
+                let left = if left > 0 { left.to_string() } else { "all".to_owned() };
+                println!(
+                    "{left} of {package}'s in part {number}/{of} are to be tried: cargo xtask mutants --shard {number}/{of} --resume"
+                );
+                return Ok(Tally::one(true));
+            }
+            all.extend(told);
+        }
+        write(&site.root, self.package, stamp, &all)
+    }
+
+    fn try_out(&self, site: &Site, program: &Path, here: &Part) -> Result<()> {
+        let place = site.target.join("mutants");
+        let mut command = self.mutants(program, &site.root, here.shard);
         command.args(["--no-shuffle", "--jobs", "1", "--iterate", "--minimum-test-timeout", "120"]);
-        command.arg("--output").arg(here.output(broken)).arg("--").args(broken.tests);
+        command.arg("--output").arg(&here.folder).arg("--").args(self.tests);
         // The same stories each time, and a build that goes on from the one before.
         command
             .env("LONGHAUL_MODEL_SEED", "1")
@@ -218,32 +289,22 @@ pub(crate) fn run(site: &Site, shard: Option<Shard>, resume: bool) -> Result<Tal
         let ran = site.run_telling(&mut command, |lines| {
             let of_mutants = |line: &&str| !line.starts_with("MISSED") && !line.starts_with("TIMEOUT");
             lines.iter().map(String::as_str).filter(of_mutants).collect()
-        });
-        let verdicts = here.gather()?;
-        ran?;
-        if !verdicts.keys().any(|mutant| broken.places.iter().any(|place| mutant.starts_with(place))) {
-            bail!("nothing of {} was tried: do the tests pass as the code is?", broken.package);
+        })?;
+        // It fails as well when one is missed.
+        if !ran.success && !ran.lines.iter().any(|line| line.contains(TRIED)) {
+            bail!(
+                "not all of {}'s mutants were tried: do the tests pass as the code is? With --resume it goes on",
+                self.package
+            );
         }
+        Ok(())
     }
-    let parts = (0..shard.of).map(|number| Part::new(&place, Shard { number, ..shard }));
-    let mut all = BTreeMap::new();
-    for part in parts {
-        let told = part.read()?;
-        let is_told = part.mutants().iter().all(|mutant| told.contains_key(mutant));
-        if part.stamp().as_deref() != Some(&stamp) || !is_told {
-            let Shard { number, of } = part.shard;
-            println!("part {number}/{of} is to be tried: cargo xtask mutants --shard {number}/{of} --resume");
-            return Ok(Tally::one(true));
-        }
-        all.extend(told);
-    }
-    write(&site.root, stamp, &all)
 }
 
-/// Writes the list of the code with this stamp, with what was said of the survivors before.
-fn write(root: &Path, stamp: String, verdicts: &BTreeMap<String, Verdict>) -> Result<Tally> {
-    let path = root.join(LIST);
-    let old = fs::read_to_string(&path).map_or_else(|_| Ok(List::default()), |text| List::parse(&text))?;
+/// Writes the list of a package whose code has this stamp, with what was said of the survivors before.
+fn write(root: &Path, package: &str, stamp: String, verdicts: &BTreeMap<String, Verdict>) -> Result<Tally> {
+    let mut lists = Lists::read(root)?;
+    let old = lists.0.remove(package).unwrap_or_default();
     let why = |mutant: &str| {
         let known = old.survivor.iter().find(|survivor| survivor.mutant == mutant);
         known.map(|survivor| survivor.why.clone()).unwrap_or_default()
@@ -256,9 +317,10 @@ fn write(root: &Path, stamp: String, verdicts: &BTreeMap<String, Verdict>) -> Re
     let killed = of(Verdict::Killed).count();
     let survivor: Vec<Survivor> = survivors.collect();
     let list = List { of: Some(stamp), tried: killed + survivor.len(), killed, survivor };
-    fs::write(&path, list.to_string()).with_context(|| format!("cannot write {LIST}"))?;
-    println!("{} tried, {} killed: see {LIST}", list.tried, list.killed);
+    println!("{package}: {} tried, {} killed: see {LIST}", list.tried, list.killed);
     let fault = list.fault();
+    lists.0.insert(package.to_owned(), list);
+    fs::write(root.join(LIST), lists.to_string()).with_context(|| format!("cannot write {LIST}"))?;
     if let Some(fault) = &fault {
         println!("{fault}");
     }
@@ -302,15 +364,15 @@ impl Verdict {
     }
 }
 
-/// A part of the mutants, and the folder with what came of them.
+/// A part of a package's mutants, and the folder with what came of them.
 struct Part {
     shard: Shard,
     folder: PathBuf,
 }
 
 impl Part {
-    fn new(place: &Path, shard: Shard) -> Self {
-        Self { shard, folder: place.join(format!("{}-of-{}", shard.number, shard.of)) }
+    fn new(place: &Path, shard: Shard, package: &str) -> Self {
+        Self { shard, folder: place.join(format!("{}-of-{}", shard.number, shard.of)).join(package) }
     }
 
     /// Notes of what code these are the mutants.
@@ -320,11 +382,6 @@ impl Part {
 
     fn stamp(&self) -> Option<String> {
         stamp::read(&self.folder)
-    }
-
-    /// Where it is written what came of the mutants of a package.
-    fn output(&self, broken: &Broken) -> PathBuf {
-        self.folder.join(broken.package)
     }
 
     /// Notes which mutants there are.
@@ -351,10 +408,8 @@ impl Part {
     /// Adds what the latest run found to what was found before.
     fn gather(&self) -> Result<BTreeMap<String, Verdict>> {
         let mut all = self.read()?;
-        for (broken, (verdict, file)) in
-            BROKEN.iter().flat_map(|broken| Verdict::ALL.map(|told| (broken, told)))
-        {
-            let told = self.output(broken).join("mutants.out").join(file);
+        for (verdict, file) in Verdict::ALL {
+            let told = self.folder.join("mutants.out").join(file);
             let text = fs::read_to_string(told).unwrap_or_default();
             all.extend(text.lines().map(|mutant| (mutant.to_owned(), verdict)));
         }
@@ -386,16 +441,42 @@ mod tests {
         assert!(List::default().fault().is_some());
     }
 
+    /// A folder with what is kept of one package.
+    fn kept(lists: &Lists) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join(LIST).parent().unwrap()).unwrap();
+        fs::write(root.path().join(LIST), lists.to_string()).unwrap();
+        root
+    }
+
+    #[test]
+    fn a_package_is_written_beside_others_and_keeps_what_was_said_of_its_survivors() {
+        let root = kept(&Lists(BTreeMap::from([
+            ("one".to_owned(), list(19, &["it is the same"])),
+            ("other".to_owned(), list(20, &[])),
+        ])));
+        let tried = |killed: usize, missed: &str| {
+            let killed = (0..killed).map(|line| (format!("b.rs:{line}:1: replace"), Verdict::Killed));
+            killed.chain([(missed.to_owned(), Verdict::Missed)]).collect::<BTreeMap<_, _>>()
+        };
+        let write = |stamp: &str, tried| write(root.path(), "one", stamp.to_owned(), &tried).unwrap();
+        assert_eq!(write("2", tried(9, "a.rs:7:7: replace \"x\"")), Tally::one(true));
+        let lists = Lists::read(root.path()).unwrap();
+        assert!(lists.of("one").unwrap().is_of("2") && lists.of("other").unwrap().is_of("1"));
+        assert_eq!(write("3", tried(9, "c.rs:7:7: another")), Tally::one(false), "nothing is said of it");
+    }
+
     #[test]
     fn transitions_are_broken_and_tests_are_not() {
-        for (path, broken) in [
-            ("crates/longhaul-tasks/src/machine/mod.rs", true),
-            ("crates/longhaul-store/src/transition.rs", true),
-            ("crates/longhaul-store/src/transition/undo.rs", true),
-            ("crates/longhaul-store/src/transition/tests.rs", false),
-            ("crates/longhaul-store/src/step.rs", false),
+        for (path, package) in [
+            ("crates/longhaul-tasks/src/machine/mod.rs", Some("longhaul-tasks")),
+            ("crates/longhaul-store/src/transition.rs", Some("longhaul-store")),
+            ("crates/longhaul-store/src/transition/undo.rs", Some("longhaul-store")),
+            ("crates/longhaul-store/src/transition/tests.rs", None),
+            ("crates/longhaul-store/src/step.rs", None),
         ] {
-            assert_eq!(is_broken(path), broken, "{path}");
+            let broken = all().iter().find(|broken| broken.has(path));
+            assert_eq!(broken.map(|broken| broken.package), package, "{path}");
         }
     }
 
@@ -414,19 +495,21 @@ mod tests {
 
     #[test]
     fn a_list_is_read_as_it_was_written() {
-        let written = list(19, &["it is \"the same\""]).to_string();
-        let read = List::parse(&written).unwrap();
+        let lists = [("a-b".to_owned(), list(19, &["it is \"the same\""])), ("c".to_owned(), list(20, &[]))];
+        let written = Lists(BTreeMap::from(lists)).to_string();
+        let read = Lists::parse(&written).unwrap();
         assert_eq!(read.to_string(), written);
-        assert!(read.is_of("1") && !read.is_of("2"));
+        let list = read.of("a-b").unwrap();
+        assert!(list.is_of("1") && !list.is_of("2"));
     }
 
     #[test]
     fn what_was_found_is_kept_when_it_goes_on() {
         let place = tempfile::tempdir().unwrap();
-        let part = Part::new(place.path(), "0/1".parse().unwrap());
+        let part = Part::new(place.path(), "0/1".parse().unwrap(), "longhaul-tasks");
         part.begin("1").unwrap();
         let told = |file: &str, text: &str| {
-            let folder = part.output(&BROKEN[0]).join("mutants.out");
+            let folder = part.folder.join("mutants.out");
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join(file), text).unwrap();
         };
