@@ -107,7 +107,7 @@ impl Broken {
     }
 
     /// Tells the program which mutants of it are meant.
-    fn mutants(&self, program: &Path, root: &Path, shard: Shard) -> Command {
+    fn mutants(&self, program: &Path, root: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(root).args(["mutants", "--colors", "never", "--package", self.package]);
         for place in self.places {
@@ -117,7 +117,6 @@ impl Broken {
         if !self.features.is_empty() {
             command.args(["--features", self.features]);
         }
-        command.arg("--shard").arg(format!("{}/{}", shard.number, shard.of));
         command
     }
 }
@@ -221,7 +220,9 @@ pub(crate) fn run(site: &Site, shard: Option<Shard>, resume: bool) -> Result<Tal
     let shard = shard.unwrap_or(Shard { number: 0, of: 1 });
     let program = installed::install(site, &installed::CARGO_MUTANTS)?.join("cargo-mutants");
     let list = |broken: &'static Broken| {
-        let ran = site.must_run(broken.mutants(&program, &site.root, shard).arg("--list"))?;
+        let mut command = broken.mutants(&program, &site.root);
+        command.args(["--list", "--shard"]).arg(format!("{}/{}", shard.number, shard.of));
+        let ran = site.must_run(&mut command)?;
         Ok((broken, ran.lines))
     };
     let listed = some(BROKEN.iter().map(list).collect::<Result<_>>()?, shard)?;
@@ -251,9 +252,10 @@ impl Broken {
         here.begin(&stamp)?;
         here.note(mutants)?;
         let known = here.gather()?;
-        if !mutants.iter().all(|mutant| known.get(mutant).is_some_and(|verdict| *verdict != Verdict::Missed))
-        {
-            let ran = self.try_out(site, program, &here);
+        let is_left = |mutant: &&String| known.get(*mutant).is_none_or(|verdict| *verdict == Verdict::Missed);
+        let left: Vec<_> = mutants.iter().filter(is_left).collect();
+        if !left.is_empty() {
+            let ran = self.try_out(site, program, &here, &left);
             here.gather()?;
             ran?;
         }
@@ -275,10 +277,12 @@ impl Broken {
         write(&site.root, self.package, stamp, &all)
     }
 
-    fn try_out(&self, site: &Site, program: &Path, here: &Part) -> Result<()> {
+    fn try_out(&self, site: &Site, program: &Path, here: &Part, left: &[&String]) -> Result<()> {
         let place = site.target.join("mutants");
-        let mut command = self.mutants(program, &site.root, here.shard);
-        command.args(["--no-shuffle", "--jobs", "1", "--iterate", "--minimum-test-timeout", "120"]);
+        let mut command = self.mutants(program, &site.root);
+        // With `--iterate` it would try again those that the tests did not come to an end with.
+        command.args(left.iter().flat_map(|mutant| ["--re".to_owned(), exactly(mutant)]));
+        command.args(["--no-shuffle", "--jobs", "1", "--minimum-test-timeout", "120"]);
         command.arg("--output").arg(&here.folder).arg("--").args(self.tests);
         // The same stories each time, and a build that goes on from the one before.
         command
@@ -327,6 +331,19 @@ fn write(root: &Path, package: &str, stamp: String, verdicts: &BTreeMap<String, 
     Ok(Tally::one(fault.is_none()))
 }
 
+/// The regular expression of this mutant and no other.
+fn exactly(mutant: &str) -> String {
+    let mut expression = "^".to_owned();
+    for character in mutant.chars() {
+        if r"\.+*?()|[]{}^$#&-~".contains(character) {
+            expression.push('\\');
+        }
+        expression.push(character);
+    }
+    expression.push('$');
+    expression
+}
+
 /// A mutant by its file and what it does, for lines move: `path:line:column: what` without its numbers.
 fn without_place(mutant: &str) -> String {
     let mut parts = mutant.splitn(4, ':');
@@ -366,13 +383,12 @@ impl Verdict {
 
 /// A part of a package's mutants, and the folder with what came of them.
 struct Part {
-    shard: Shard,
     folder: PathBuf,
 }
 
 impl Part {
     fn new(place: &Path, shard: Shard, package: &str) -> Self {
-        Self { shard, folder: place.join(format!("{}-of-{}", shard.number, shard.of)).join(package) }
+        Self { folder: place.join(format!("{}-of-{}", shard.number, shard.of)).join(package) }
     }
 
     /// Notes of what code these are the mutants.
@@ -527,6 +543,14 @@ mod tests {
         assert_eq!(
             without_place("a/b.rs:12:5: replace f -> bool with true"),
             "a/b.rs: replace f -> bool with true"
+        );
+    }
+
+    #[test]
+    fn a_mutant_is_named_by_what_matches_no_other() {
+        assert_eq!(
+            exactly("a.rs:1:2: replace f -> Vec<T> with vec![]"),
+            r"^a\.rs:1:2: replace f \-> Vec<T> with vec!\[\]$"
         );
     }
 
