@@ -11,7 +11,7 @@ use longhaul::transport::http::server::{Options, serve};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Echo {
@@ -116,6 +116,13 @@ impl Host {
 
     pub(crate) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// The same of a client that has room for little of what it is sent.
+    pub(crate) async fn connect_narrowly(&self) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4 << 10).unwrap();
+        socket.connect(self.address).await.unwrap()
     }
 
     /// Sends bytes as they are, and reads until the connection ends or nothing has come for a while.

@@ -256,6 +256,31 @@ async fn s11_who_is_slow_is_let_go() {
     assert_eq!(host.call("echo", json!({"message": "hi"})).await.status, 200);
 }
 
+/// Who reads a long answer slowly asks nothing meanwhile, and has it all.
+#[tokio::test]
+async fn s11_who_reads_slowly_is_no_silent_client() {
+    const LONG: usize = 3_900_000;
+    let short = Duration::from_millis(200);
+    let host = Host::with(Options::default().header_timeout(short)).await;
+    let body = modern("tools/call", json!({"name": "echo", "arguments": {"message": "y".repeat(LONG)}}));
+    let body = body.to_string();
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\n\
+        MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\n";
+    let mut stream = host.connect_narrowly().await;
+    stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+    let (mut read, mut piece) = (0, vec![0; 64 << 10]);
+    while read < LONG {
+        if read < 20_000 {
+            tokio::time::sleep(short).await;
+        }
+        let more = stream.read(&mut piece).await.unwrap();
+        assert!(more > 0, "it ends after {read} bytes");
+        read += more;
+    }
+    // Then it is one.
+    stream.read_to_end(&mut Vec::new()).await.unwrap();
+}
+
 #[tokio::test]
 async fn s12_no_flood_of_streams_is_spoken() {
     let host = Host::start().await;

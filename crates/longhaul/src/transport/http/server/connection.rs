@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use http::{Extensions, HeaderValue, Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -56,17 +56,12 @@ pub(super) async fn accept(
         failing = false;
         let (endpoint, closing) = (Arc::clone(&endpoint), closing.subscribe());
         let connection = Connection::new(place.waiting());
-        let answers = endpoint.writing.begin();
+        let answers = endpoint.writing.begin(connection.dismissal());
         let spare = place.is_spare().then(|| Arc::clone(&places));
         connections.spawn(async move {
             tokio::select! {
                 biased;
-                () = connection.let_go() => {
-                    tracing::debug!("a connection that waited for its client made room for another");
-                }
-                () = answers.given_up() => {
-                    tracing::debug!("a connection whose client does not read made room for others' answers");
-                }
+                why = connection.dismissal().told() => tracing::debug!(why, "a connection made room"),
                 () = converse(endpoint, stream, known, closing, &connection, &answers, spare) => {}
             }
             connection.end();
@@ -111,7 +106,7 @@ async fn converse(
     spare: Option<Arc<Places>>,
 ) {
     let Options { header_timeout, write_timeout, .. } = endpoint.options;
-    let stream = UntilStalled::new(stream, write_timeout, Arc::clone(answers));
+    let stream = UntilStalled::new(stream, write_timeout, Arc::clone(this), Arc::clone(answers));
     #[cfg(feature = "http2")]
     let (either_version, streams) = (endpoint.options.http2, endpoint.options.max_streams);
     let known = Known::of_connection(&mut known);
@@ -136,57 +131,71 @@ async fn converse(
     }
     let service = service_fn(|request| {
         // Some kilobytes, which hyper would keep a place for as long as the connection is open, a stream included.
-        let answer = Box::pin(answer(request));
+        let answer = boxed(answer(request));
         async move { Ok::<_, Infallible>(answer.await) }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .max_buf_size(READ_AHEAD)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = pin!(connection);
+    let connection =
+        http1::Builder::new().max_buf_size(READ_AHEAD).serve_connection(TokioIo::new(stream), service);
+    let (mut connection, mut quiet) = (pin!(connection), pin!(this.quiet_for(header_timeout)));
     let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
+        biased;
+        ended = connection.as_mut() => Some(ended),
+        () = &mut quiet => None,
         () = closed(&mut closing) => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            tokio::select! {
+                biased;
+                ended = connection => Some(ended),
+                () = quiet => None,
+            }
         }
     };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended early");
+    match ended {
+        Some(Ok(())) => {}
+        Some(Err(error)) => tracing::debug!(%error, "a connection ended early"),
+        None => tracing::debug!("a connection ended on which nothing was asked"),
     }
 }
 
+/// Puts a future that has much room to come into memory of its own, of which only what it has so far is written.
+pub(super) fn boxed<F: Future>(future: F) -> Pin<Box<F>> {
+    Box::into_pin(Box::write(Box::new_uninit(), future))
+}
+
 /// Answers a request, which is open as long as its answer is.
-async fn respond(
+fn respond(
     endpoint: Arc<Endpoint>,
     mut open: OpenRequest,
     answers: Arc<Answers>,
     spare: Option<Arc<Places>>,
     known: Known,
     request: Request<Incoming>,
-) -> Response<AnswerBody> {
-    open.in_time().await;
+) -> impl Future<Output = Response<AnswerBody>> {
+    // Out here what has been taken apart has no place in the future any more.
     let (parts, body) = request.into_parts();
-    let has_window = parts.version >= Version::HTTP_2;
-    let ends = spare.is_some() && !has_window;
-    let head = Head::of(&parts);
-    let place = match spare {
-        Some(places) if !head.asks_for_health() => match places.take_soon().await {
-            Some(place) => Some(place),
-            None => {
-                return ending(no_room(FULL), ends)
-                    .map(|body| AnswerBody::of(body, answers, has_window, open, None));
-            }
-        },
-        _ => None,
-    };
-    let unread = Unread::of(parts.version, &parts.headers, endpoint.options.body_timeout);
-    let mut response = route(&endpoint, known, &head, open.body(body, unread)).await;
-    if let Some(stream) = response.extensions_mut().remove::<Standing>() {
-        open.stands(stream);
+    async move {
+        open.in_time().await;
+        let has_window = parts.version >= Version::HTTP_2;
+        let ends = spare.is_some() && !has_window;
+        let head = Head::of(&parts);
+        let place = match spare {
+            Some(places) if !head.asks_for_health() => match places.take_soon().await {
+                Some(place) => Some(place),
+                None => {
+                    return ending(no_room(FULL), ends)
+                        .map(|body| AnswerBody::of(body, answers, has_window, open, None));
+                }
+            },
+            _ => None,
+        };
+        let unread = Unread::of(parts.version, &parts.headers, endpoint.options.body_timeout);
+        let body = pin!(open.body(body, unread));
+        let mut response = route(&endpoint, known, &head, body).await;
+        if let Some(stream) = response.extensions_mut().remove::<Standing>() {
+            open.stands(stream);
+        }
+        ending(response, ends).map(|body| AnswerBody::of(body, answers, has_window, open, place))
     }
-    ending(response, ends).map(|body| AnswerBody::of(body, answers, has_window, open, place))
 }
 
 /// What waits of one connection of HTTP/1.1 to be looked at, in bytes, such as a head that has not ended. What is read last

@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::connection::READ_AHEAD;
+use super::connection::{READ_AHEAD, boxed};
 use super::service::AnswerBody;
 use super::waiting::Connection;
 
@@ -52,7 +52,7 @@ where
 {
     let service = service_fn(|request| {
         // Some kilobytes, which hyper would keep a place for as long as the answer is open, a stream included.
-        let answer = Box::pin(answer(request));
+        let answer = boxed(answer(request));
         async move { Ok::<_, Infallible>(answer.await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -76,11 +76,11 @@ where
             connection.as_mut().graceful_shutdown();
             return connection.await;
         }
-        () = this.idle_for(idle) => connection.as_mut().graceful_shutdown(),
+        () = this.quiet_for(idle) => connection.as_mut().graceful_shutdown(),
     }
     tokio::select! {
         ended = connection => ended,
         // Whoever does not go although nothing is open is left. What it asked before it heard is answered first.
-        () = this.idle_for(idle) => Ok(()),
+        () = this.quiet_for(idle) => Ok(()),
     }
 }

@@ -12,6 +12,7 @@ mod board;
 mod callback;
 mod connection;
 mod cors;
+mod dismissal;
 mod door;
 mod gather;
 mod head;

@@ -17,37 +17,45 @@ use super::{Endpoint, batch, legacy, modern};
 use crate::server::Caller;
 use crate::trace;
 
-pub(super) async fn answer(
-    endpoint: &Arc<Endpoint>,
-    caller: Caller,
+/// What a POST has for a message, and what its client can take for an answer.
+///
+/// # Errors
+///
+/// The answer to one that has none.
+pub(super) async fn receive(
+    endpoint: &Endpoint,
     head: &Head<'_>,
     body: impl RequestBody,
-) -> Response<Body> {
+) -> Result<(Accept, Bytes), Box<Response<Body>>> {
     let accept = accepts(head.accept.text());
     if !head.has_json() {
-        return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send Content-Type: application/json".into());
+        let advice = "send Content-Type: application/json";
+        return Err(Box::new(text(StatusCode::UNSUPPORTED_MEDIA_TYPE, advice.into())));
     }
     if !accept.json {
         let advice = "send Accept: application/json, text/event-stream";
-        return text(StatusCode::NOT_ACCEPTABLE, advice.into());
+        return Err(Box::new(text(StatusCode::NOT_ACCEPTABLE, advice.into())));
     }
-    let limit = endpoint.options.limits.max_bytes;
-    let body = match read(endpoint, head, body, limit).await {
-        Ok(body) => body,
-        Err(response) => return *response,
-    };
+    let body = read(endpoint, head, body, endpoint.options.limits.max_bytes).await?;
     trace::received(&body);
-    if is_batch(&body)
+    Ok((accept, body))
+}
+
+pub(super) fn answer<'a>(
+    endpoint: &'a Arc<Endpoint>,
+    caller: Caller,
+    head: &'a Head<'a>,
+    accept: Accept,
+    body: &'a Bytes,
+) -> Reply<'a> {
+    if is_batch(body)
         && let Some(session) = legacy::session_with_batches(endpoint, &caller, head)
     {
-        return Box::pin(batch::answer(endpoint, &session, &caller, accept, &body)).await;
+        return Reply::later(async move { batch::answer(endpoint, &session, &caller, accept, body).await });
     }
-    match Message::decode(&body, &endpoint.options.limits) {
-        Ok(message) => match choose(endpoint, caller, head, accept, message) {
-            Reply::Now(response) => response,
-            Reply::Later(response) => response.await,
-        },
-        Err(error) => refusal(StatusCode::BAD_REQUEST, error.id(), &error.to_error_object()),
+    match Message::decode(body, &endpoint.options.limits) {
+        Ok(message) => choose(endpoint, caller, head, accept, message),
+        Err(error) => Reply::Now(refusal(StatusCode::BAD_REQUEST, error.id(), &error.to_error_object())),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -108,6 +108,7 @@ where
         let known = Known::of(request.extensions_mut());
         let (parts, body) = request.into_parts();
         Box::pin(async move {
+            let body = pin!(body);
             let response = route(&endpoint, known, &Head::of(&parts), body).await;
             Ok(response.map(AnswerBody::new))
         })

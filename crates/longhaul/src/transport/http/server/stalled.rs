@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::waiting::Connection;
 use super::writing::Answers;
 
 /// A stream whose writes fail once they have made no progress for so long.
@@ -17,26 +18,35 @@ use super::writing::Answers;
 pub(super) struct UntilStalled<S> {
     stream: S,
     patience: Duration,
+    connection: Arc<Connection>,
     answers: Arc<Answers>,
     /// Runs while a write waits for the peer.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> UntilStalled<S> {
-    pub(super) fn new(stream: S, patience: Duration, answers: Arc<Answers>) -> Self {
-        Self { stream, patience, answers, stalled: None }
+    pub(super) fn new(
+        stream: S,
+        patience: Duration,
+        connection: Arc<Connection>,
+        answers: Arc<Answers>,
+    ) -> Self {
+        Self { stream, patience, connection, answers, stalled: None }
     }
 
     /// Lets a write that makes progress through, and one that makes none wait for so long.
     fn bounded<T>(&mut self, written: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             if self.stalled.take().is_some() {
+                self.connection.is_unread(false);
                 self.answers.went_on();
             }
             return written;
         }
-        let patience = self.patience;
-        let timer = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        let timer = self.stalled.get_or_insert_with(|| {
+            self.connection.is_unread(true);
+            Box::pin(tokio::time::sleep(self.patience))
+        });
         timer.as_mut().poll(cx).map(|()| {
             Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read what is written to it"))
         })
@@ -87,14 +97,16 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::time::Instant;
 
+    use super::super::waiting::Waiting;
     use super::super::writing::Writing;
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_stops_reading_is_left_and_one_that_is_slow_is_not() {
         let (mut peer, ours) = tokio::io::duplex(16);
-        let answers = Arc::new(Writing::new(0)).begin();
-        let mut ours = UntilStalled::new(ours, Duration::from_secs(30), answers);
+        let connection = Connection::new(&Arc::new(Waiting::new(1)));
+        let answers = Arc::new(Writing::new(0)).begin(connection.dismissal());
+        let mut ours = UntilStalled::new(ours, Duration::from_secs(30), connection, answers);
         let reads = async {
             let mut buffer = [0; 16];
             for _ in 0..4 {

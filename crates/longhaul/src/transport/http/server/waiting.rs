@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use hyper::body::Incoming;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::dismissal::Dismissal;
 use super::unread::Unread;
 
 /// The connections of one server that wait for their clients.
@@ -21,18 +23,23 @@ use super::unread::Unread;
 pub(super) struct Waiting {
     /// How many that wait may have come in place of streams.
     newcomers: usize,
-    state: Mutex<State>,
+    /// How many wait for their clients to say something.
+    idle: AtomicUsize,
+    queues: Mutex<Queues>,
+    /// Held while one is chosen, so that two that are let go are two.
+    choosing: Mutex<()>,
     /// There is one more.
     more: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Queues {
     next: u64,
-    /// How to let each go and since when it waits, the one that has waited longest first.
-    idle: BTreeMap<u64, (Instant, Arc<Notify>)>,
-    /// The same for those that only carry streams, and whose they are.
-    carrying: BTreeMap<u64, (Standing, Arc<Notify>)>,
+    /// Every connection that is idle, under a moment from which on it may be so: a connection that is asked something stays
+    /// where it is, so that requests cost nothing here, and is put in its place when somebody comes across it.
+    idle: BTreeMap<(Instant, u64), Arc<Connection>>,
+    /// Those that only carry streams, and whose they are.
+    carrying: BTreeMap<u64, (Standing, Arc<Connection>)>,
     complained: Option<Instant>,
 }
 
@@ -52,28 +59,31 @@ enum Waits {
 /// How long a client may take to be heard before its connection makes room rather than a stream does: where streams have
 /// nearly all places, whoever comes would otherwise be sent away by whoever comes next.
 const TO_BE_HEARD: Duration = Duration::from_millis(250);
-
 /// Of how many places they have one, and one more: however fast connections come that say nothing, the other streams stay.
 const FOR_NEWCOMERS: usize = 8;
-
 /// How often it is said that there is no room.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 impl Waiting {
     /// Of a server that has so many places.
     pub(super) fn new(places: usize) -> Self {
-        Self { newcomers: places / FOR_NEWCOMERS + 1, state: Mutex::default(), more: Notify::new() }
+        Self {
+            newcomers: places / FOR_NEWCOMERS + 1,
+            idle: AtomicUsize::new(0),
+            queues: Mutex::default(),
+            choosing: Mutex::default(),
+            more: Notify::new(),
+        }
     }
 
     /// Lets one go, if any waits.
     pub(super) fn let_one_go(&self) -> bool {
-        let mut state = self.lock();
-        let patience = if state.idle.len() > self.newcomers { Duration::ZERO } else { TO_BE_HEARD };
-        let let_go = state.longest_idle(patience).or_else(|| state.oldest_of_most());
-        let Some(let_go) = let_go.or_else(|| state.longest_idle(Duration::ZERO)) else { return false };
-        drop(state);
-        let_go.notify_one();
-        true
+        let _one_at_a_time = self.choosing.lock().unwrap_or_else(PoisonError::into_inner);
+        let many = self.idle.load(Ordering::Relaxed) > self.newcomers;
+        let patience = if many { Duration::ZERO } else { TO_BE_HEARD };
+        self.let_longest_idle_go(patience)
+            || self.let_oldest_of_most_go()
+            || self.let_longest_idle_go(Duration::ZERO)
     }
 
     /// Completes once there may be one more.
@@ -83,57 +93,71 @@ impl Waiting {
 
     /// Says, now and then, that there is no room.
     pub(super) fn complain(&self) {
-        let mut state = self.lock();
-        if state.complained.is_none_or(|last| last.elapsed() >= COMPLAIN_EVERY) {
-            state.complained = Some(Instant::now());
-            drop(state);
+        let mut queues = self.queues();
+        if queues.complained.is_none_or(|last| last.elapsed() >= COMPLAIN_EVERY) {
+            queues.complained = Some(Instant::now());
+            drop(queues);
             tracing::warn!(
                 "every connection there may be is open and busy; the next ones are told to come back"
             );
         }
     }
 
-    fn enter(&self, waits: &Waits, let_go: &Arc<Notify>) -> u64 {
-        let number = {
-            let mut state = self.lock();
-            state.next += 1;
-            let (number, let_go) = (state.next, Arc::clone(let_go));
-            match waits {
-                Waits::Idle => drop(state.idle.insert(number, (Instant::now(), let_go))),
-                Waits::Carrying(stream) => drop(state.carrying.insert(number, (stream.clone(), let_go))),
+    /// Lets the one go that has been idle for longest, if that is so long.
+    fn let_longest_idle_go(&self, at_least: Duration) -> bool {
+        loop {
+            let longest = self.queues().longest_idle(at_least);
+            let Some(((known, _), connection)) = longest else { return false };
+            let mut requests = connection.lock();
+            requests.queued = None;
+            match requests.now {
+                // None has been idle for longer than its place says: the first that has been for as long is the one.
+                Now::Idle(since) if since > known => connection.queue(&mut requests, since),
+                Now::Idle(_) => return connection.make_room(requests),
+                Now::Busy | Now::Carrying(..) => {}
             }
-            number
-        };
-        self.more.notify_one();
-        number
+        }
     }
 
-    /// `false` means that it has been let go.
-    fn leave(&self, number: u64) -> bool {
-        let mut state = self.lock();
-        state.idle.remove(&number).is_some() || state.carrying.remove(&number).is_some()
+    /// Lets a connection go that only carries a stream: the oldest of whoever has most of them.
+    fn let_oldest_of_most_go(&self) -> bool {
+        loop {
+            let oldest = self.queues().oldest_of_most();
+            let Some((number, connection)) = oldest else { return false };
+            let requests = connection.lock();
+            // Otherwise it has just ended, or been asked something.
+            if matches!(requests.now, Now::Carrying(_, its) if its == number) {
+                return connection.make_room(requests);
+            }
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    /// The one that has waited longest, if that is so long.
-    fn longest_idle(&mut self, at_least: Duration) -> Option<Arc<Notify>> {
-        let longest = self.idle.first_entry().filter(|longest| longest.get().0.elapsed() >= at_least)?;
-        Some(longest.remove().1)
+impl Queues {
+    /// Takes the first out of its place, if that says that it has been idle for so long.
+    fn longest_idle(&mut self, at_least: Duration) -> Option<((Instant, u64), Arc<Connection>)> {
+        let first = self.idle.first_entry().filter(|first| first.key().0.elapsed() >= at_least)?;
+        Some(first.remove_entry())
     }
 
-    fn oldest_of_most(&mut self) -> Option<Arc<Notify>> {
+    fn oldest_of_most(&mut self) -> Option<(u64, Arc<Connection>)> {
         let mut oldest = HashMap::<&Standing, (usize, u64)>::new();
         for (number, (stream, _)) in &self.carrying {
             oldest.entry(stream).or_insert((0, *number)).0 += 1;
         }
         // Of two who have as many, the older.
         let most = oldest.into_values().max_by_key(|(count, number)| (*count, std::cmp::Reverse(*number)));
-        most.and_then(|(_, number)| self.carrying.remove(&number)).map(|(_, let_go)| let_go)
+        let (_, number) = most?;
+        self.carrying.remove(&number).map(|(_, connection)| (number, connection))
+    }
+
+    fn count(&mut self) -> u64 {
+        self.next += 1;
+        self.next
     }
 }
 
@@ -141,41 +165,73 @@ impl State {
 #[derive(Debug)]
 pub(super) struct Connection {
     all: Arc<Waiting>,
+    /// What it is known by.
+    number: u64,
     requests: Mutex<Requests>,
-    /// The requests are others than before.
-    #[cfg(feature = "http2")]
-    changed: Notify,
-    let_go: Arc<Notify>,
+    /// Nothing is open or unread on it any more, which somebody wants to know.
+    quiet: Notify,
+    dismissal: Arc<Dismissal>,
 }
 
-#[derive(Debug, Default)]
+// Whoever has both locks it before the queues.
+#[derive(Debug)]
 struct Requests {
     /// Those that are not answered to the end.
     open: usize,
+    /// What was written waits for the client to read it.
+    unread: bool,
+    /// Since when none of that is so.
+    quiet_since: Instant,
+    /// Somebody wants to know when none of that is so.
+    watched: bool,
     /// Those of them of which the body is awaited.
     unfinished: usize,
     /// Those of them that are answered by a stream which belongs to no request.
     standing: usize,
     /// Whose the last of those is.
     whose: Option<Standing>,
-    /// For what it waits, and what it is known by meanwhile.
-    waits: Option<(Waits, u64)>,
+    now: Now,
+    /// Its place among the idle, which it keeps while it is not.
+    queued: Option<(Instant, u64)>,
     /// It has been let go, or has ended.
     gone: bool,
+}
+
+/// What a connection does.
+#[derive(Debug)]
+enum Now {
+    /// It is to answer something.
+    Busy,
+    /// It waits for its client to say something, since then.
+    Idle(Instant),
+    /// It waits for something to happen that its client wants to hear of, and is known by this meanwhile.
+    Carrying(Standing, u64),
 }
 
 impl Connection {
     /// A connection has been accepted.
     pub(super) fn new(all: &Arc<Waiting>) -> Arc<Self> {
-        let this = Self {
-            all: Arc::clone(all),
-            requests: Mutex::default(),
-            #[cfg(feature = "http2")]
-            changed: Notify::new(),
-            let_go: Arc::default(),
+        let requests = Requests {
+            open: 0,
+            unread: false,
+            quiet_since: Instant::now(),
+            watched: false,
+            unfinished: 0,
+            standing: 0,
+            whose: None,
+            now: Now::Busy,
+            queued: None,
+            gone: false,
         };
+        let this = Arc::new(Self {
+            all: Arc::clone(all),
+            number: all.queues().count(),
+            requests: Mutex::new(requests),
+            quiet: Notify::new(),
+            dismissal: Arc::default(),
+        });
         this.change(|_| {});
-        Arc::new(this)
+        this
     }
 
     /// A request has come.
@@ -184,46 +240,102 @@ impl Connection {
         OpenRequest { connection: Arc::clone(self), in_time, stands: false }
     }
 
-    /// Completes once it has to make room.
-    pub(super) async fn let_go(&self) {
-        self.let_go.notified().await;
+    /// Told once it has to make room.
+    pub(super) fn dismissal(&self) -> &Arc<Dismissal> {
+        &self.dismissal
     }
 
     /// It has ended.
-    pub(super) fn end(&self) {
+    pub(super) fn end(self: &Arc<Self>) {
         self.change(|requests| requests.gone = true);
+        if let Some(place) = self.lock().queued.take() {
+            self.all.queues().idle.remove(&place);
+        }
     }
 
-    /// Completes once no request has been open for so long.
-    #[cfg(feature = "http2")]
-    pub(super) async fn idle_for(&self, limit: Duration) {
+    /// What was written waits for its client to read it, or no longer.
+    pub(super) fn is_unread(self: &Arc<Self>, unread: bool) {
+        self.change(|requests| requests.unread = unread);
+    }
+
+    /// Completes once nothing has been open or left unread for so long, from now on.
+    pub(super) async fn quiet_for(&self, limit: Duration) {
+        let begun = Instant::now();
         loop {
-            // It hears of what changes after the look, too.
-            let changed = self.changed.notified();
-            if self.lock().open > 0 {
-                changed.await;
-            } else if tokio::time::timeout(limit, changed).await.is_err() {
-                return;
+            let since = {
+                let mut requests = self.lock();
+                requests.watched = !requests.are_quiet();
+                requests.are_quiet().then(|| requests.quiet_since.max(begun))
+            };
+            // It is woken once in so long, however much it is asked meanwhile.
+            match since.map(|since| limit.saturating_sub(since.elapsed())) {
+                Some(Duration::ZERO) => return,
+                Some(left) => tokio::time::sleep(left).await,
+                None => self.quiet.notified().await,
             }
         }
     }
 
     /// Whether it still has its place after the change.
-    fn change(&self, change: impl FnOnce(&mut Requests)) -> bool {
+    fn change(self: &Arc<Self>, change: impl FnOnce(&mut Requests)) -> bool {
         let mut requests = self.lock();
+        let were_quiet = requests.are_quiet();
         change(&mut requests);
-        let waits = requests.wait_for();
-        if requests.waits.as_ref().map(|(waits, _)| waits) != waits.as_ref() {
-            if let Some((_, number)) = requests.waits.take() {
-                requests.gone |= !self.all.leave(number);
-            }
-            if !requests.gone {
-                requests.waits = waits.map(|waits| (waits.clone(), self.all.enter(&waits, &self.let_go)));
+        if !were_quiet && requests.are_quiet() {
+            requests.quiet_since = Instant::now();
+            if std::mem::take(&mut requests.watched) {
+                self.quiet.notify_one();
             }
         }
-        #[cfg(feature = "http2")]
-        self.changed.notify_waiters();
+        let waits = requests.wait_for();
+        if !requests.now.is(waits.as_ref()) {
+            self.leave(&mut requests);
+            match waits {
+                None => {}
+                Some(Waits::Idle) => {
+                    let since = if requests.are_quiet() { requests.quiet_since } else { Instant::now() };
+                    requests.now = Now::Idle(since);
+                    self.all.idle.fetch_add(1, Ordering::Relaxed);
+                    if requests.queued.is_none() {
+                        self.queue(&mut requests, since);
+                    }
+                    self.all.more.notify_one();
+                }
+                Some(Waits::Carrying(stream)) => {
+                    let mut queues = self.all.queues();
+                    let number = queues.count();
+                    queues.carrying.insert(number, (stream.clone(), Arc::clone(self)));
+                    drop(queues);
+                    requests.now = Now::Carrying(stream, number);
+                    self.all.more.notify_one();
+                }
+            }
+        }
         !requests.gone
+    }
+
+    /// It waits no more.
+    fn leave(&self, requests: &mut Requests) {
+        match std::mem::replace(&mut requests.now, Now::Busy) {
+            Now::Busy => {}
+            Now::Idle(_) => drop(self.all.idle.fetch_sub(1, Ordering::Relaxed)),
+            Now::Carrying(_, number) => drop(self.all.queues().carrying.remove(&number)),
+        }
+    }
+
+    /// It has a place among the idle, as one that is since then.
+    fn queue(self: &Arc<Self>, requests: &mut Requests, since: Instant) {
+        let place = (since, self.number);
+        requests.queued = Some(place);
+        self.all.queues().idle.insert(place, Arc::clone(self));
+    }
+
+    /// It is let go.
+    fn make_room(&self, mut requests: MutexGuard<'_, Requests>) -> bool {
+        requests.gone = true;
+        self.leave(&mut requests);
+        self.dismissal.tell("it waited for its client while others had no place");
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, Requests> {
@@ -232,6 +344,10 @@ impl Connection {
 }
 
 impl Requests {
+    fn are_quiet(&self) -> bool {
+        self.open == 0 && !self.unread
+    }
+
     /// For what they make their connection wait, if nothing that it was asked can be answered yet.
     fn wait_for(&self) -> Option<Waits> {
         if self.gone || self.open != self.unfinished + self.standing {
@@ -239,6 +355,16 @@ impl Requests {
         }
         let stream = self.whose.as_ref().filter(|_| self.standing > 0);
         Some(stream.map_or(Waits::Idle, |stream| Waits::Carrying(stream.clone())))
+    }
+}
+
+impl Now {
+    fn is(&self, waits: Option<&Waits>) -> bool {
+        match (self, waits) {
+            (Self::Busy, None) | (Self::Idle(_), Some(Waits::Idle)) => true,
+            (Self::Carrying(stream, _), Some(Waits::Carrying(other))) => stream == other,
+            _ => false,
+        }
     }
 }
 
@@ -352,7 +478,7 @@ mod tests {
     use super::*;
 
     async fn is_let_go(connection: &Connection) -> bool {
-        tokio::time::timeout(Duration::from_millis(1), connection.let_go()).await.is_ok()
+        tokio::time::timeout(Duration::from_millis(1), connection.dismissal().told()).await.is_ok()
     }
 
     #[tokio::test(start_paused = true)]
@@ -376,6 +502,49 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn who_has_waited_longest_makes_room_whatever_was_asked_before() {
+        let all = Arc::new(Waiting::new(0));
+        let connections = [(); 4].map(|()| Connection::new(&all));
+        let [asked, busy, silent, gone] = &connections;
+        gone.end();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        drop(asked.open());
+        let request = busy.open();
+        assert!(all.let_one_go());
+        assert!(is_let_go(silent).await && !is_let_go(asked).await);
+        assert!(!silent.open().in_time, "it comes too late");
+        assert!(all.let_one_go());
+        assert!(is_let_go(asked).await && !is_let_go(busy).await);
+        assert!(!all.let_one_go());
+        drop(request);
+        assert!(all.let_one_go());
+        assert!(is_let_go(busy).await);
+        connections.iter().for_each(Connection::end);
+        assert!(all.queues().idle.is_empty());
+        assert_eq!(all.idle.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_quiet_from_when_nothing_is_open() {
+        let all = Arc::new(Waiting::new(1));
+        let connection = Connection::new(&all);
+        let (limit, begun) = (Duration::from_secs(10), Instant::now());
+        let asks = async {
+            for _ in 0..3 {
+                tokio::time::sleep(Duration::from_secs(9)).await;
+                drop(connection.open());
+            }
+            let request = connection.open();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            drop(request);
+        };
+        tokio::join!(connection.quiet_for(limit), asks);
+        assert_eq!(begun.elapsed().as_secs(), 27 + 60 + 10);
+        connection.quiet_for(limit).await;
+        assert_eq!(begun.elapsed().as_secs(), 27 + 60 + 20, "from when somebody asks");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn however_fast_connections_come_they_take_few_places_of_streams() {
         let all = Arc::new(Waiting::new(16));
         let carrying = [(); 16].map(|()| Connection::new(&all));
@@ -388,7 +557,7 @@ mod tests {
             assert!(all.let_one_go());
             came.push(Connection::new(&all));
         }
-        let left = all.lock().carrying.len();
+        let left = all.queues().carrying.len();
         assert_eq!(left, 12);
         assert!(!is_let_go(came.last().unwrap()).await && is_let_go(&came[0]).await);
     }

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::Notify;
 use tokio::time::Instant;
+
+use super::dismissal::Dismissal;
 
 /// What all connections of one server have to write.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ struct Waits {
     since: u64,
     /// It ends, and counts no more.
     is_given_up: bool,
-    given_up: Arc<Notify>,
+    dismissal: Arc<Dismissal>,
 }
 
 /// What one connection has to write.
@@ -41,7 +42,6 @@ struct Waits {
 pub(super) struct Answers {
     all: Arc<Writing>,
     number: u64,
-    given_up: Arc<Notify>,
     /// The pieces that wait for their own windows (HTTP/2), each from when on; the one that has waited longest first.
     held_up: Mutex<BTreeMap<u64, Instant>>,
 }
@@ -68,14 +68,13 @@ impl Writing {
         Self { limit, state: Mutex::default() }
     }
 
-    /// A connection begins.
-    pub(super) fn begin(self: &Arc<Self>) -> Arc<Answers> {
-        let given_up = Arc::new(Notify::new());
-        let waits = Waits { bytes: 0, since: 0, is_given_up: false, given_up: Arc::clone(&given_up) };
+    /// A connection begins, which is told so when it has to make room: what waits in it is to be let go.
+    pub(super) fn begin(self: &Arc<Self>, dismissal: &Arc<Dismissal>) -> Arc<Answers> {
+        let waits = Waits { bytes: 0, since: 0, is_given_up: false, dismissal: Arc::clone(dismissal) };
         let mut state = self.lock();
         let number = state.count();
         state.connections.insert(number, waits);
-        Arc::new(Answers { all: Arc::clone(self), number, given_up, held_up: Mutex::default() })
+        Arc::new(Answers { all: Arc::clone(self), number, held_up: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -95,7 +94,7 @@ impl State {
             let waiting = self.connections.values_mut().filter(|waits| waits.bytes > 0 && !waits.is_given_up);
             let Some(longest) = waiting.min_by_key(|waits| waits.since) else { return };
             longest.is_given_up = true;
-            longest.given_up.notify_one();
+            longest.dismissal.tell("its client does not read, and others' answers had no room");
             self.bytes -= longest.bytes;
         }
     }
@@ -153,11 +152,6 @@ impl Answers {
     fn held_up(&self) -> MutexGuard<'_, BTreeMap<u64, Instant>> {
         self.held_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Completes once it has to make room: what waits in it is to be let go.
-    pub(super) async fn given_up(&self) {
-        self.given_up.notified().await;
-    }
 }
 
 impl Drop for Answers {
@@ -194,7 +188,7 @@ impl Drop for Piece {
 mod tests {
     use std::future::Future as _;
     use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
+    use std::task::{Context, Waker};
 
     use super::*;
 
@@ -202,22 +196,28 @@ mod tests {
         vec![0; bytes].into()
     }
 
-    fn makes_room(answers: &Answers) -> bool {
-        pin!(answers.given_up()).poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
+    /// Connections, and what tells each to make room.
+    fn begin<const N: usize>(all: &Arc<Writing>) -> ([Arc<Answers>; N], [Arc<Dismissal>; N]) {
+        let dismissals = [(); N].map(|()| Arc::<Dismissal>::default());
+        (dismissals.each_ref().map(|dismissal| all.begin(dismissal)), dismissals)
+    }
+
+    fn makes_room(dismissal: &Arc<Dismissal>) -> bool {
+        pin!(dismissal.told()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]
     fn who_has_read_nothing_for_longest_makes_room_and_who_reads_does_not() {
         let all = Arc::new(Writing::new(4 * LEAST));
-        let connections = [(); 4].map(|()| all.begin());
+        let (connections, dismissals) = begin::<4>(&all);
         let [slow, stuck, reads, comes] = &connections;
         let held = [slow, stuck].map(|answers| answers.hold(piece(LEAST)));
         drop(reads.hold(piece(2 * LEAST)));
         slow.went_on();
         let more = reads.hold(piece(2 * LEAST));
-        assert!(!connections.iter().any(|answers| makes_room(answers)), "there is room");
+        assert!(!dismissals.iter().any(makes_room), "there is room");
         let last = comes.hold(piece(LEAST));
-        assert_eq!(connections.each_ref().map(|answers| makes_room(answers)), [false, true, false, false]);
+        assert_eq!(dismissals.each_ref().map(makes_room), [false, true, false, false]);
         // What it is given meanwhile is let go with it.
         let late = stuck.hold(piece(4 * LEAST));
         assert_eq!(all.lock().bytes, 4 * LEAST);
@@ -230,11 +230,11 @@ mod tests {
     #[test]
     fn one_answer_alone_may_be_longer_than_all() {
         let all = Arc::new(Writing::new(LEAST));
-        let [one, other] = [(); 2].map(|()| all.begin());
+        let ([one, other], dismissals) = begin(&all);
         let long = one.hold(piece(3 * LEAST));
-        assert!(!makes_room(&one));
+        assert!(!makes_room(&dismissals[0]));
         let short = other.hold(piece(LEAST));
-        assert!(makes_room(&one) && !makes_room(&other));
+        assert_eq!(dismissals.each_ref().map(makes_room), [true, false]);
         drop((long, short));
         assert_eq!(all.lock().bytes, 0);
     }
