@@ -13,6 +13,20 @@ use tokio::time::Sleep;
 use super::waiting::Connection;
 use super::writing::Answers;
 
+/// As many bytes are put together before they are written: the system takes longer for a list of pieces than copying takes.
+const TOGETHER: usize = 1 << 10;
+
+/// The pieces as one, if there is room for them.
+fn joined<'t>(pieces: &[io::IoSlice<'_>], together: &'t mut [u8; TOGETHER]) -> Option<&'t [u8]> {
+    let mut end = 0;
+    for piece in pieces {
+        let begin = end;
+        end += piece.len();
+        together.get_mut(begin..end)?.copy_from_slice(piece);
+    }
+    together.get(..end)
+}
+
 /// A stream whose writes fail once they have made no progress for so long.
 #[derive(Debug)]
 pub(super) struct UntilStalled<S> {
@@ -74,7 +88,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for UntilStalled<S> {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        let mut together = [0; TOGETHER];
+        let stream = Pin::new(&mut self.stream);
+        let written = match joined(bytes, &mut together) {
+            Some(bytes) => stream.poll_write(cx, bytes),
+            None => stream.poll_write_vectored(cx, bytes),
+        };
         self.bounded(written, cx)
     }
 
@@ -100,6 +119,19 @@ mod tests {
     use super::super::waiting::Waiting;
     use super::super::writing::Writing;
     use super::*;
+
+    #[test]
+    fn few_bytes_are_written_as_one_piece_and_many_are_not_copied() {
+        let mut together = [0; TOGETHER];
+        let of = |pieces: &[&[u8]], together: &mut [u8; TOGETHER]| {
+            let pieces: Vec<_> = pieces.iter().map(|piece| io::IoSlice::new(piece)).collect();
+            joined(&pieces, together).map(<[u8]>::to_vec)
+        };
+        assert_eq!(of(&[b"head", b"", b"body"], &mut together).as_deref(), Some(&b"headbody"[..]));
+        assert_eq!(of(&[&[1; 1000], &[2; 24]], &mut together).map(|bytes| bytes.len()), Some(TOGETHER));
+        assert_eq!(of(&[&[1; 1000], &[2; 25]], &mut together), None);
+        assert_eq!(of(&[], &mut together).as_deref(), Some(&b""[..]));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_stops_reading_is_left_and_one_that_is_slow_is_not() {
