@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,7 +131,7 @@ async fn converse(
     }
     let service = service_fn(|request| {
         // Some kilobytes, which hyper would keep a place for as long as the connection is open, a stream included.
-        let answer = boxed(answer(request));
+        let answer = Box::pin(answer(request));
         async move { Ok::<_, Infallible>(answer.await) }
     });
     let connection =
@@ -155,11 +155,6 @@ async fn converse(
         Some(Err(error)) => tracing::debug!(%error, "a connection ended early"),
         None => tracing::debug!("a connection ended on which nothing was asked"),
     }
-}
-
-/// Puts a future that has much room to come into memory of its own, of which only what it has so far is written.
-pub(super) fn boxed<F: Future>(future: F) -> Pin<Box<F>> {
-    Box::into_pin(Box::write(Box::new_uninit(), future))
 }
 
 /// Answers a request, which is open as long as its answer is.

@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::connection::{READ_AHEAD, boxed};
+use super::connection::READ_AHEAD;
 use super::service::AnswerBody;
 use super::waiting::Connection;
 
@@ -52,7 +52,7 @@ where
 {
     let service = service_fn(|request| {
         // Some kilobytes, which hyper would keep a place for as long as the answer is open, a stream included.
-        let answer = boxed(answer(request));
+        let answer = Box::pin(answer(request));
         async move { Ok::<_, Infallible>(answer.await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
