@@ -47,7 +47,8 @@ pub struct Options {
     /// are more, the connection is closed whose client has read nothing for longest; tasks go on. An application that serves
     /// the [connections](super::HttpService) bounds what waits in them. Default 128 MiB, and never less than one answer has.
     pub max_writing: usize,
-    /// How long a client may take over its headers. Default 10 s.
+    /// How long a client may take over its headers, from when nothing it asked is open any more and it has read what was
+    /// written to it. Default 10 s.
     pub header_timeout: Duration,
     /// How long a client may take over its body. Default 30 s.
     pub body_timeout: Duration,
