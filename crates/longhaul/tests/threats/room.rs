@@ -221,6 +221,23 @@ async fn s10_no_body_is_longer_than_it_may_be() {
     assert_eq!(host.runs(), 0);
 }
 
+/// Whoever sends too much hears so, however short a time it has for its next headers.
+#[tokio::test]
+async fn s10_who_is_refused_and_writes_on_hears_why() {
+    let short = Duration::from_millis(200);
+    let host = Host::with(Options::default().header_timeout(short)).await;
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\n";
+    let mut stream = host.connect().await;
+    stream.write_all(format!("{head}Content-Length: 50000000\r\n\r\n").as_bytes()).await.unwrap();
+    for _ in 0..20 {
+        stream.write_all(&[b' '; 10_000]).await.unwrap();
+        tokio::time::sleep(short / 4).await;
+    }
+    let mut heard = [0; 12];
+    stream.read_exact(&mut heard).await.unwrap();
+    assert_eq!(&heard, b"HTTP/1.1 413");
+}
+
 #[tokio::test]
 async fn s11_who_is_slow_is_let_go() {
     let (short, long) = (Duration::from_millis(200), Duration::from_secs(10));

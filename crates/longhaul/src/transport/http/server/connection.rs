@@ -24,7 +24,7 @@ use super::route::route;
 use super::service::AnswerBody;
 use super::stalled::UntilStalled;
 use super::unread::Unread;
-use super::waiting::{Connection, OpenRequest, Standing};
+use super::waiting::{Connection, OpenRequest, Served, Standing};
 use super::writing::Answers;
 use super::{Endpoint, Listen, Options};
 
@@ -58,13 +58,15 @@ pub(super) async fn accept(
         let connection = Connection::new(place.waiting());
         let answers = endpoint.writing.begin(connection.dismissal());
         let spare = place.is_spare().then(|| Arc::clone(&places));
+        let served = Served::new(&connection);
         connections.spawn(async move {
             tokio::select! {
                 biased;
                 why = connection.dismissal().told() => tracing::debug!(why, "a connection made room"),
                 () = converse(endpoint, stream, known, closing, &connection, &answers, spare) => {}
             }
-            connection.end();
+            // Nobody takes it for one that waits once its place is another's.
+            drop(served);
             drop(place);
         });
         while connections.try_join_next().is_some() {}

@@ -21,10 +21,10 @@ impl Dismissal {
     /// Completes once it has to end, with why.
     pub(super) async fn told(&self) -> &'static str {
         loop {
-            self.told.notified().await;
             if let Some(why) = self.why.get() {
                 return why;
             }
+            self.told.notified().await;
         }
     }
 }

@@ -18,6 +18,9 @@ const TOGETHER: usize = 1 << 10;
 
 /// The pieces as one, if there is room for them.
 fn joined<'t>(pieces: &[io::IoSlice<'_>], together: &'t mut [u8; TOGETHER]) -> Option<&'t [u8]> {
+    if pieces.iter().map(|piece| piece.len()).sum::<usize>() > TOGETHER {
+        return None;
+    }
     let mut end = 0;
     for piece in pieces {
         let begin = end;

@@ -9,6 +9,8 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
 
+use super::waiting::TakenIn;
+
 /// How many bytes more are taken in, and for how long. Whoever writes on then is not told.
 const MOST: usize = 64 << 20;
 const LONGEST: Duration = Duration::from_secs(5);
@@ -34,14 +36,14 @@ impl Unread {
         self.waits_to_be_asked = false;
     }
 
-    /// Takes in the rest of `body`, unless none comes.
-    pub(super) fn take_in(self, mut body: Incoming) {
+    /// Takes in the rest of `body`, unless none comes. Its connection is not quiet meanwhile.
+    pub(super) fn take_in(self, mut body: Incoming, taken_in: TakenIn) {
         let (Some(within), Ok(runtime)) = (self.within, Handle::try_current()) else { return };
         if self.waits_to_be_asked {
             return;
         }
         runtime.spawn(async move {
-            let taken_in = async {
+            let all = async {
                 let mut left = MOST;
                 while let Some(Ok(frame)) = body.frame().await {
                     match left.checked_sub(frame.data_ref().map_or(0, bytes::Bytes::len)) {
@@ -51,7 +53,8 @@ impl Unread {
                 }
             };
             // The connection of who is slower ends.
-            let _ = tokio::time::timeout(within, taken_in).await;
+            let _ = tokio::time::timeout(within, all).await;
+            drop(taken_in);
         });
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Waiting {
     /// How many wait for their clients to say something.
     idle: AtomicUsize,
     queues: Mutex<Queues>,
-    /// Held while one is chosen, so that two that are let go are two.
+    /// Held while one is chosen: whoever is looked at is out of the queue meanwhile, and must not be missed.
     choosing: Mutex<()>,
     /// There is one more.
     more: Notify,
@@ -180,6 +180,8 @@ struct Requests {
     open: usize,
     /// What was written waits for the client to read it.
     unread: bool,
+    /// Bodies of which the rest is taken in, though they are answered: an answer would be lost with its connection.
+    taken_in: usize,
     /// Since when none of that is so.
     quiet_since: Instant,
     /// Somebody wants to know when none of that is so.
@@ -214,6 +216,7 @@ impl Connection {
         let requests = Requests {
             open: 0,
             unread: false,
+            taken_in: 0,
             quiet_since: Instant::now(),
             watched: false,
             unfinished: 0,
@@ -246,7 +249,7 @@ impl Connection {
     }
 
     /// It has ended.
-    pub(super) fn end(self: &Arc<Self>) {
+    fn end(self: &Arc<Self>) {
         self.change(|requests| requests.gone = true);
         if let Some(place) = self.lock().queued.take() {
             self.all.queues().idle.remove(&place);
@@ -345,7 +348,7 @@ impl Connection {
 
 impl Requests {
     fn are_quiet(&self) -> bool {
-        self.open == 0 && !self.unread
+        self.open == 0 && !self.unread && self.taken_in == 0
     }
 
     /// For what they make their connection wait, if nothing that it was asked can be answered yet.
@@ -365,6 +368,40 @@ impl Now {
             (Self::Carrying(stream, _), Some(Waits::Carrying(other))) => stream == other,
             _ => false,
         }
+    }
+}
+
+/// A connection for as long as it is served. However that ends, by a panic too, nothing looks for it among the waiting any
+/// more.
+#[derive(Debug)]
+pub(super) struct Served(Arc<Connection>);
+
+impl Served {
+    pub(super) fn new(connection: &Arc<Connection>) -> Self {
+        Self(Arc::clone(connection))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// The rest of a body that is being taken in.
+#[derive(Debug)]
+pub(super) struct TakenIn(Arc<Connection>);
+
+impl TakenIn {
+    fn new(connection: &Arc<Connection>) -> Self {
+        connection.change(|requests| requests.taken_in += 1);
+        Self(Arc::clone(connection))
+    }
+}
+
+impl Drop for TakenIn {
+    fn drop(&mut self) {
+        self.0.change(|requests| requests.taken_in -= 1);
     }
 }
 
@@ -468,7 +505,7 @@ impl Drop for Awaited {
         if self.finish()
             && let Some(body) = self.body.take().filter(|body| !body.is_end_stream())
         {
-            self.unread.take_in(body);
+            self.unread.take_in(body, TakenIn::new(&self.connection));
         }
     }
 }
@@ -506,7 +543,7 @@ mod tests {
         let all = Arc::new(Waiting::new(0));
         let connections = [(); 4].map(|()| Connection::new(&all));
         let [asked, busy, silent, gone] = &connections;
-        gone.end();
+        drop(Served::new(gone));
         tokio::time::advance(Duration::from_secs(1)).await;
         drop(asked.open());
         let request = busy.open();
@@ -519,9 +556,11 @@ mod tests {
         drop(request);
         assert!(all.let_one_go());
         assert!(is_let_go(busy).await);
-        connections.iter().for_each(Connection::end);
+        drop(connections.each_ref().map(Served::new));
         assert!(all.queues().idle.is_empty());
         assert_eq!(all.idle.load(Ordering::Relaxed), 0);
+        drop(connections);
+        assert_eq!(Arc::strong_count(&all), 1, "nothing is left of them");
     }
 
     #[tokio::test(start_paused = true)]
