@@ -243,13 +243,24 @@ async fn s11_who_is_slow_is_let_go() {
     let (short, long) = (Duration::from_millis(200), Duration::from_secs(10));
     let options = Options::default().header_timeout(short).body_timeout(short);
     let host = Host::with(options).await;
-    // A header that does not end, and a connection that says nothing at all.
-    for begun in ["POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-A: b", ""] {
+    // A header that does not end, the first or behind another request, and a connection that says nothing at all.
+    let asked =
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nPOST /mcp HTTP/1.1\r\nHost: localhost\r\nX-A: b";
+    for begun in ["POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-A: b", asked, ""] {
         let mut stream = host.connect().await;
         stream.write_all(begun.as_bytes()).await.unwrap();
         let mut rest = Vec::new();
         tokio::time::timeout(long, stream.read_to_end(&mut rest)).await.unwrap().unwrap();
     }
+    // A header of which a byte comes now and then.
+    let mut stream = host.connect().await;
+    stream.write_all(b"POST /mcp HTTP/1.1\r\nX-A: ").await.unwrap();
+    let drip = async {
+        while stream.write_all(b"b").await.is_ok() {
+            tokio::time::sleep(short / 4).await;
+        }
+    };
+    tokio::time::timeout(long, drip).await.unwrap();
     // A body of which a byte comes now and then.
     let mut stream = host.connect().await;
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\n";
