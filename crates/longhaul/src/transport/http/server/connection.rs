@@ -62,7 +62,7 @@ pub(super) async fn accept(
         connections.spawn(async move {
             tokio::select! {
                 biased;
-                why = connection.dismissal().told() => tracing::debug!(why, "a connection made room"),
+                why = connection.dismissal().wait() => tracing::debug!(why, "a connection made room"),
                 () = converse(endpoint, stream, known, closing, &connection, &answers, spare) => {}
             }
             // Nobody takes it for one that waits once its place is another's.
@@ -136,8 +136,11 @@ async fn converse(
         let answer = Box::pin(answer(request));
         async move { Ok::<_, Infallible>(answer.await) }
     });
-    let connection =
-        http1::Builder::new().max_buf_size(READ_AHEAD).serve_connection(TokioIo::new(stream), service);
+    let connection = http1::Builder::new()
+        // It would set a timer for each request.
+        .header_read_timeout(None)
+        .max_buf_size(READ_AHEAD)
+        .serve_connection(TokioIo::new(stream), service);
     let (mut connection, mut quiet) = (pin!(connection), pin!(this.quiet_for(header_timeout)));
     let ended = tokio::select! {
         biased;
@@ -155,7 +158,7 @@ async fn converse(
     match ended {
         Some(Ok(())) => {}
         Some(Err(error)) => tracing::debug!(%error, "a connection ended early"),
-        None => tracing::debug!("a connection ended on which nothing was asked"),
+        None => tracing::debug!("a connection ended on which nothing was asked for a while"),
     }
 }
 

@@ -12,7 +12,6 @@ mod board;
 mod callback;
 mod connection;
 mod cors;
-mod dismissal;
 mod door;
 mod gather;
 mod head;

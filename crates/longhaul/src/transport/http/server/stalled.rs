@@ -16,8 +16,11 @@ use super::writing::Answers;
 /// As many bytes are put together before they are written: the system takes longer for a list of pieces than copying takes.
 const TOGETHER: usize = 1 << 10;
 
-/// The pieces as one, if there is room for them.
-fn joined<'t>(pieces: &[io::IoSlice<'_>], together: &'t mut [u8; TOGETHER]) -> Option<&'t [u8]> {
+/// The pieces as one, if they are one or there is room for them.
+fn joined<'t>(pieces: &'t [io::IoSlice<'_>], together: &'t mut [u8; TOGETHER]) -> Option<&'t [u8]> {
+    if let [piece] = pieces {
+        return Some(piece);
+    }
     if pieces.iter().map(|piece| piece.len()).sum::<usize>() > TOGETHER {
         return None;
     }
@@ -55,13 +58,13 @@ impl<S> UntilStalled<S> {
     fn bounded<T>(&mut self, written: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             if self.stalled.take().is_some() {
-                self.connection.is_unread(false);
+                self.connection.stalls(false);
                 self.answers.went_on();
             }
             return written;
         }
         let timer = self.stalled.get_or_insert_with(|| {
-            self.connection.is_unread(true);
+            self.connection.stalls(true);
             Box::pin(tokio::time::sleep(self.patience))
         });
         timer.as_mut().poll(cx).map(|()| {

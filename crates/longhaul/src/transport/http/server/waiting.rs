@@ -12,10 +12,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, SetOnce};
 use tokio::time::Instant;
 
-use super::dismissal::Dismissal;
 use super::unread::Unread;
 
 /// The connections of one server that wait for their clients.
@@ -168,9 +167,10 @@ pub(super) struct Connection {
     /// What it is known by.
     number: u64,
     requests: Mutex<Requests>,
-    /// Nothing is open or unread on it any more, which somebody wants to know.
+    /// It is quiet, which somebody wants to know.
     quiet: Notify,
-    dismissal: Arc<Dismissal>,
+    /// Why it has to make room, once it has to.
+    dismissal: Arc<SetOnce<&'static str>>,
 }
 
 // Whoever has both locks it before the queues.
@@ -179,12 +179,12 @@ struct Requests {
     /// Those that are not answered to the end.
     open: usize,
     /// What was written waits for the client to read it.
-    unread: bool,
+    stalled: bool,
     /// Bodies of which the rest is taken in, though they are answered: an answer would be lost with its connection.
     taken_in: usize,
-    /// Since when none of that is so.
+    /// Since when they are quiet.
     quiet_since: Instant,
-    /// Somebody wants to know when none of that is so.
+    /// Somebody wants to know when they are.
     watched: bool,
     /// Those of them of which the body is awaited.
     unfinished: usize,
@@ -215,7 +215,7 @@ impl Connection {
     pub(super) fn new(all: &Arc<Waiting>) -> Arc<Self> {
         let requests = Requests {
             open: 0,
-            unread: false,
+            stalled: false,
             taken_in: 0,
             quiet_since: Instant::now(),
             watched: false,
@@ -243,8 +243,8 @@ impl Connection {
         OpenRequest { connection: Arc::clone(self), in_time, stands: false }
     }
 
-    /// Told once it has to make room.
-    pub(super) fn dismissal(&self) -> &Arc<Dismissal> {
+    /// Why it has to make room, once it has to.
+    pub(super) fn dismissal(&self) -> &Arc<SetOnce<&'static str>> {
         &self.dismissal
     }
 
@@ -257,11 +257,11 @@ impl Connection {
     }
 
     /// What was written waits for its client to read it, or no longer.
-    pub(super) fn is_unread(self: &Arc<Self>, unread: bool) {
-        self.change(|requests| requests.unread = unread);
+    pub(super) fn stalls(self: &Arc<Self>, stalled: bool) {
+        self.change(|requests| requests.stalled = stalled);
     }
 
-    /// Completes once nothing has been open or left unread for so long, from now on.
+    /// Completes once it has been quiet for so long, from now on.
     pub(super) async fn quiet_for(&self, limit: Duration) {
         let begun = Instant::now();
         loop {
@@ -296,6 +296,7 @@ impl Connection {
             match waits {
                 None => {}
                 Some(Waits::Idle) => {
+                    // Where a body is awaited they are not, and it waits all the same.
                     let since = if requests.are_quiet() { requests.quiet_since } else { Instant::now() };
                     requests.now = Now::Idle(since);
                     self.all.idle.fetch_add(1, Ordering::Relaxed);
@@ -321,8 +322,12 @@ impl Connection {
     fn leave(&self, requests: &mut Requests) {
         match std::mem::replace(&mut requests.now, Now::Busy) {
             Now::Busy => {}
-            Now::Idle(_) => drop(self.all.idle.fetch_sub(1, Ordering::Relaxed)),
-            Now::Carrying(_, number) => drop(self.all.queues().carrying.remove(&number)),
+            Now::Idle(_) => {
+                self.all.idle.fetch_sub(1, Ordering::Relaxed);
+            }
+            Now::Carrying(_, number) => {
+                self.all.queues().carrying.remove(&number);
+            }
         }
     }
 
@@ -337,7 +342,8 @@ impl Connection {
     fn make_room(&self, mut requests: MutexGuard<'_, Requests>) -> bool {
         requests.gone = true;
         self.leave(&mut requests);
-        self.dismissal.tell("it waited for its client while others had no place");
+        // The first reason counts.
+        let _ = self.dismissal.set("it waited for its client while others had no place");
         true
     }
 
@@ -347,8 +353,9 @@ impl Connection {
 }
 
 impl Requests {
+    /// Whether there is nothing to do but to wait for the next.
     fn are_quiet(&self) -> bool {
-        self.open == 0 && !self.unread && self.taken_in == 0
+        self.open == 0 && !self.stalled && self.taken_in == 0
     }
 
     /// For what they make their connection wait, if nothing that it was asked can be answered yet.
@@ -515,7 +522,7 @@ mod tests {
     use super::*;
 
     async fn is_let_go(connection: &Connection) -> bool {
-        tokio::time::timeout(Duration::from_millis(1), connection.dismissal().told()).await.is_ok()
+        tokio::time::timeout(Duration::from_millis(1), connection.dismissal().wait()).await.is_ok()
     }
 
     #[tokio::test(start_paused = true)]

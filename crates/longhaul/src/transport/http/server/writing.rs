@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::SetOnce;
 use tokio::time::Instant;
-
-use super::dismissal::Dismissal;
 
 /// What all connections of one server have to write.
 #[derive(Debug)]
@@ -34,7 +33,7 @@ struct Waits {
     since: u64,
     /// It ends, and counts no more.
     is_given_up: bool,
-    dismissal: Arc<Dismissal>,
+    dismissal: Arc<SetOnce<&'static str>>,
 }
 
 /// What one connection has to write.
@@ -69,7 +68,7 @@ impl Writing {
     }
 
     /// A connection begins, which is told so when it has to make room: what waits in it is to be let go.
-    pub(super) fn begin(self: &Arc<Self>, dismissal: &Arc<Dismissal>) -> Arc<Answers> {
+    pub(super) fn begin(self: &Arc<Self>, dismissal: &Arc<SetOnce<&'static str>>) -> Arc<Answers> {
         let waits = Waits { bytes: 0, since: 0, is_given_up: false, dismissal: Arc::clone(dismissal) };
         let mut state = self.lock();
         let number = state.count();
@@ -94,7 +93,8 @@ impl State {
             let waiting = self.connections.values_mut().filter(|waits| waits.bytes > 0 && !waits.is_given_up);
             let Some(longest) = waiting.min_by_key(|waits| waits.since) else { return };
             longest.is_given_up = true;
-            longest.dismissal.tell("its client does not read, and others' answers had no room");
+            // The first reason counts.
+            let _ = longest.dismissal.set("its client does not read, and others' answers had no room");
             self.bytes -= longest.bytes;
         }
     }
@@ -197,13 +197,13 @@ mod tests {
     }
 
     /// Connections, and what tells each to make room.
-    fn begin<const N: usize>(all: &Arc<Writing>) -> ([Arc<Answers>; N], [Arc<Dismissal>; N]) {
-        let dismissals = [(); N].map(|()| Arc::<Dismissal>::default());
+    fn begin<const N: usize>(all: &Arc<Writing>) -> ([Arc<Answers>; N], [Arc<SetOnce<&'static str>>; N]) {
+        let dismissals = [(); N].map(|()| Arc::new(SetOnce::new()));
         (dismissals.each_ref().map(|dismissal| all.begin(dismissal)), dismissals)
     }
 
-    fn makes_room(dismissal: &Arc<Dismissal>) -> bool {
-        pin!(dismissal.told()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    fn makes_room(dismissal: &Arc<SetOnce<&'static str>>) -> bool {
+        pin!(dismissal.wait()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]
