@@ -75,6 +75,8 @@ struct State {
     bodies: usize,
     /// How the questions are to stand that the work has let go of.
     let_go: Vec<Step>,
+    /// It was dropped before its end.
+    is_cut_off: bool,
     /// How many of its children have ended, as far as it has looked.
     children_ended: u32,
     /// What the work waits for.
@@ -390,8 +392,17 @@ impl Keeper {
     /// recorded, and whoever enters the work again finds that it [let go](Self::has_let_go) of it.
     pub fn let_go(&self, key: &str, of: Fingerprint) {
         if !self.has_let_go(key) {
-            self.change(|state| state.let_go.push(Step::new(key, of, withdrawn())));
+            self.change(|state| {
+                if !state.is_cut_off {
+                    state.let_go.push(Step::new(key, of, withdrawn()));
+                }
+            });
         }
+    }
+
+    /// The work is dropped, and entered again elsewhere: what it lets go of with its end, it has not let go of itself.
+    pub(super) fn cut_off(&self) {
+        self.change(|state| state.is_cut_off = true);
     }
 
     /// Whether the work has let go of the question under `key`: nothing ever came of it, whatever was answered.
@@ -399,6 +410,13 @@ impl Keeper {
         let state = self.lock();
         let is_withdrawn = |key: &str| state.find(key).is_some_and(|step| step.state == withdrawn());
         is_withdrawn(key) || is_withdrawn(&answered_in_vain(key))
+    }
+
+    /// The open questions whose keys begin with `prefix`.
+    pub fn open_questions(&self, prefix: &str) -> Vec<(Arc<str>, Fingerprint)> {
+        let is_open =
+            |step: &&Step| matches!(step.state, StepState::Asked(_)) && step.key.starts_with(prefix);
+        self.lock().steps.iter().filter(is_open).map(|step| (Arc::clone(&step.key), step.of)).collect()
     }
 
     /// Withdraws the questions that the work has let go of. What cannot be is tried again before anything else is

@@ -210,7 +210,9 @@ pub(super) fn look(inner: Arc<Inner>, id: TaskId) -> Operation {
 
 /// Puts the task aside, with the latest report. Nothing happens where that cannot be written: the work stays.
 pub(super) fn put_aside(inner: Arc<Inner>, id: TaskId, epoch: Epoch, batch: Batch) -> Operation {
+    let hands_over = inner.runs.hands_over();
     Box::pin(async move {
+        let _hands_over = hands_over;
         match inner.store.write(&id, epoch, batch).await {
             Ok(_) => Done::Parked,
             Err(error) => {
@@ -225,7 +227,9 @@ pub(super) fn put_aside(inner: Arc<Inner>, id: TaskId, epoch: Epoch, batch: Batc
 /// Gives the task back, for another node to go on with: nothing is charged for it.
 /// `spared`: the attempt that is not charged for the work [yet](super::begin::spare), which the release would take back once more.
 pub(super) fn give_back(inner: Arc<Inner>, id: TaskId, epoch: Epoch, spared: Option<u32>) -> Operation {
+    let hands_over = inner.runs.hands_over();
     Box::pin(async move {
+        let _hands_over = hands_over;
         if let Some(attempt) = spared
             && let Err(error) = inner.store.write(&id, epoch, Batch::new().with_attempt(attempt)).await
         {

@@ -18,6 +18,7 @@ pub(super) struct Runs {
     entries: Mutex<Entries>,
     waiting: Arc<Waiting>,
     undoing: Arc<Waiting>,
+    handing_over: Arc<Waiting>,
 }
 
 /// Ids are random already: a hash need not withstand anybody. It is the same each time, so that what is done with all of them is done
@@ -107,9 +108,9 @@ impl Runs {
         self.lock().values().for_each(|entry| entry.controls.tell(control));
     }
 
-    /// How many have work that ends with this process.
+    /// How many have work that ends with this process, or a task that is just being handed over to others.
     pub(super) fn work_here(&self) -> usize {
-        self.lock().values().filter(|entry| !entry.outside).count()
+        self.handing_over.count() + self.lock().values().filter(|entry| !entry.outside).count()
     }
 
     /// How many of those are tasks that nobody else goes on with.
@@ -131,6 +132,11 @@ impl Runs {
     /// Completes once no caller waits.
     pub(super) async fn nobody_waits(&self) {
         self.waiting.nobody().await;
+    }
+
+    /// A task is being handed over to whoever goes on with it, for as long as this is kept.
+    pub(super) fn hands_over(&self) -> Waits {
+        Waiting::begin(&self.handing_over)
     }
 
     /// A task is being undone, for as long as this is kept.

@@ -39,9 +39,10 @@ pub(super) async fn undo(listed: Listed, record: Record) {
                 }
             }
             () = &mut leaving => {
-                listed.leave();
                 let (inner, id) = (Arc::clone(&listed.inner), listed.id.clone());
-                return drop(give_back(inner, id, keeper.epoch().unwrap_or_default(), None).await);
+                let giving_back = give_back(inner, id, keeper.epoch().unwrap_or_default(), None);
+                listed.leave();
+                return drop(giving_back.await);
             }
             () = &mut work => break,
         }
@@ -51,10 +52,11 @@ pub(super) async fn undo(listed: Listed, record: Record) {
         return tracing::info!(task = %listed.id, tool = %record.tool, "a task is undone");
     }
     tracing::warn!(task = %listed.id, tool = %record.tool, left, "not all of a task could be undone yet: it is tried again");
-    listed.leave();
     let aside = Batch::new().with_park(Park::new(Vec::new(), None));
     let (inner, id) = (Arc::clone(&listed.inner), listed.id.clone());
-    let _ = put_aside(inner, id, keeper.epoch().unwrap_or_default(), aside).await;
+    let putting_aside = put_aside(inner, id, keeper.epoch().unwrap_or_default(), aside);
+    listed.leave();
+    let _ = putting_aside.await;
 }
 
 /// The work of a task is over that has ended: what it did is undone from now on, here if that can be.

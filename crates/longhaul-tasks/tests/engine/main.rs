@@ -28,7 +28,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use longhaul_store::{Limits, Memory, Outcome, Owner, Rerun, Scope, Settings};
+use longhaul_store::{
+    Fingerprint, Limits, Memory, Outcome, Owner, Question, Rerun, Scope, Settings, Step, StepState,
+};
 use longhaul_tasks::environment::{BoxFuture, Environment, Tokio};
 use longhaul_tasks::job::ExternalJob;
 use longhaul_tasks::machine::Caller;
@@ -213,7 +215,11 @@ async fn what_ends_with_its_process_has_its_time_and_is_lost_after_it() {
     let in_a_step = {
         let keeper = keeper.clone();
         async move {
-            let _under_way = keeper.body();
+            let of = Fingerprint::new([7; Fingerprint::LEN]);
+            keeper.become_durable(true).await.unwrap();
+            let question = Question::new("q", json(r#"{"method": "elicitation/create"}"#));
+            keeper.record(Step::new("ask", of, StepState::Asked(question))).await.unwrap();
+            let (_asks, _under_way) = (Asks(keeper.clone(), of), keeper.body());
             std::future::pending().await
         }
     };
@@ -231,7 +237,18 @@ async fn what_ends_with_its_process_has_its_time_and_is_lost_after_it() {
         matches!(lost.outcome(), Some(Outcome::Lost { reason }) if reason.contains("was stopped")),
         "{lost:?}"
     );
-    assert!(!found(&resumed).await.is_terminal(), "another node goes on with it");
+    let resumed = found(&resumed).await;
+    assert!(!resumed.is_terminal(), "another node goes on with it");
+    assert_eq!(resumed.questions.len(), 1, "and asks what it asks: {resumed:?}");
+}
+
+/// A question that is let go of when it is dropped.
+struct Asks(Keeper, Fingerprint);
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        self.0.let_go("ask", self.1);
+    }
 }
 
 /// Time that is over at once, and whether anybody has waited for it.

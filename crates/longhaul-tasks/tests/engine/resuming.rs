@@ -82,7 +82,7 @@ impl Lingering {
         Engine::new(Arc::new(store.another_node()), Arc::new(Tokio::new()), pace, [worker])
     }
 
-    async fn begin(&self, engine: &Engine) -> TaskId {
+    pub(super) async fn begin(&self, engine: &Engine) -> TaskId {
         self.begin_as(engine, ToolVersion::default()).await
     }
 

@@ -1,16 +1,18 @@
 //! A store that takes long over everything.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use longhaul_store::wrap::{Operation, Wrap, Wrapped};
-use longhaul_store::{Clock, Memory, Scope, Settings, StoreFuture, Time};
+use longhaul_store::{Clock, Memory, Phase, Scope, Settings, StoreFuture, TaskStore as _, Time};
 use longhaul_tasks::job::ExternalJob;
 use longhaul_tasks::machine::Caller;
 use longhaul_tasks::runner::{Engine, Pace, Worker};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::resuming::{Lingering, until};
 use crate::rig::{InOneThread, Outside, call, engine, future, job, success, task};
 
 /// The store's time is the runtime's.
@@ -70,4 +72,18 @@ async fn s5_a_node_whose_store_is_slow_keeps_its_leases_and_nobody_takes_them() 
         assert_eq!(ended.outcome(), Some(&success()), "{id}");
         assert_eq!(ended.attempt, 1, "{id} was taken from a node that lives");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k27_who_is_done_has_written_that_its_tasks_are_given_back() {
+    let store = Memory::with(Settings::default(), Arc::new(WithTheRuntime(Instant::now())));
+    let work = Lingering::default();
+    let engine = work.engine_at(Arc::new(Wrapped::new(store.another_node(), Slow::default())));
+    engine.start().await.unwrap();
+    let id = work.begin(&engine).await;
+    until(&store, &id, |_| work.entered.load(Ordering::SeqCst) == 1).await;
+    engine.drain(Duration::from_secs(60)).await;
+    engine.finish(Duration::from_secs(60)).await;
+    let record = store.get(Scope::Operator, &id).await.unwrap().unwrap();
+    assert!(matches!(record.phase, Phase::Queued { .. }), "{record:?}");
 }

@@ -52,9 +52,9 @@ impl Run {
         match park {
             Some(park) if self.operation.is_none() && self.machine.is_answered() => {
                 let batch = self.batch().with_park(park);
+                self.operation = Some(put_aside(inner, self.listed.id.clone(), self.epoch, batch));
                 // Before it is put aside: whoever takes it up must not take this run for one that goes on.
                 self.listed.leave();
-                self.operation = Some(put_aside(inner, self.listed.id.clone(), self.epoch, batch));
             }
             _ => {}
         }
@@ -99,6 +99,9 @@ impl Run {
         if !is_here {
             return None;
         }
+        if let Some(keeper) = &self.keeper {
+            keeper.cut_off();
+        }
         self.work = None;
         let is_lost = self.returnable().is_none();
         is_lost.then(|| {
@@ -126,10 +129,10 @@ impl Run {
             return;
         }
         let (inner, id) = (Arc::clone(&self.listed.inner), self.listed.id.clone());
-        self.listed.leave();
         let has_not_begun = self.record.as_ref().filter(|_| self.unstarted.is_some());
         let spared = has_not_begun.and_then(|record| begin::losses(record).map(|_| record.attempt));
         self.operation = Some(give_back(inner, id, self.epoch, spared));
+        self.listed.leave();
     }
 
     /// Looks out for what the work lets go of, and for work that does nothing but wait, where it can be entered again. The same
