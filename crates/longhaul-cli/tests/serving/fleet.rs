@@ -36,7 +36,7 @@ command = ["sh", "asks.sh"]
 task = "always"
 "#;
 
-/// A server that asks its caller whether to go on.
+/// A server that asks its caller whether to go on, or what a file says. It ends while it asks once a file is no longer there.
 pub(super) const ASKS: &str = r#"
 result() {
     printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"
@@ -52,8 +52,13 @@ while IFS= read -r line; do
         result '{"tools":[{"name":"ask","description":"Ask","inputSchema":{"type":"object"}}]}'
         ;;
     tools/call)
-        call=$id id='"q"'
-        printf '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Go on?","requestedSchema":{"type":"object","properties":{"go":{"type":"boolean"}}}}}\n'
+        call=$id id='"q"' question='Go on?'
+        [ -e question ] && read -r question <question
+        printf '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"%s","requestedSchema":{"type":"object","properties":{"go":{"type":"boolean"}}}}}\n' "$question"
+        if [ -e lives ]; then
+            while [ -e lives ]; do sleep 0.02; done
+            exit 1
+        fi
         ;;
     answer)
         id=$call said=stayed

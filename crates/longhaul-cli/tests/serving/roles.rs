@@ -218,6 +218,67 @@ async fn what_goes_on_elsewhere_is_given_back(fleet: &Fleet) {
     );
 }
 
+/// A server whose calls are made again.
+const AGAIN: &str = r#"
+[auth]
+tokens.ann = { from = "file:ann" }
+
+[servers.asks]
+command = ["sh", "asks.sh"]
+task = "always"
+rerun = "restart"
+"#;
+
+#[tokio::test]
+async fn who_is_called_again_may_ask_what_was_asked_in_vain_or_something_else() {
+    who_is_called_again_asks(&Fleet::new(AGAIN)).await;
+}
+
+#[tokio::test]
+async fn who_is_called_again_may_ask_what_was_asked_in_vain_or_something_else_on_redis() {
+    who_is_called_again_asks(&Fleet::on_redis(AGAIN)).await;
+}
+
+async fn who_is_called_again_asks(fleet: &Fleet) {
+    let (front, mut worker) = (fleet.node(&["--role", "front"]), fleet.node(&["--role", "worker"]));
+    // Its server ends while it asks, and asks the same when it is called again.
+    let lives = fleet.path().join("lives");
+    fs::write(&lives, "").unwrap();
+    let task = front.call("ann", "ask", json!({})).await;
+    let first = key(&until_asked(&front, &task, "Go on?", None).await);
+    fs::remove_file(&lives).unwrap();
+    let again = key(&until_asked(&front, &task, "Go on?", Some(&first)).await);
+    // By another worker it is called for the first time, and its question is the one that is open.
+    worker.stop().await;
+    worker = fleet.node(&["--role", "worker"]);
+    assert!(worker.server.said.contains("1 taken up"), "{}", worker.server.said);
+    assert_eq!(key(&until_asked(&front, &task, "Go on?", None).await), again);
+    // What it does not ask again nobody waits for.
+    worker.stop().await;
+    fs::write(fleet.path().join("question"), "Really?\n").unwrap();
+    let _last = fleet.node(&["--role", "worker"]);
+    let asking = until_asked(&front, &task, "Really?", None).await;
+    says_yes(&front, &asking).await;
+    let ended = front.until(&task, |task| task["status"] == "completed").await;
+    assert_eq!(ended["result"]["content"][0]["text"], "went on", "{ended}");
+}
+
+/// The task, once it asks this and nothing else, under another key than that.
+async fn until_asked(front: &Node, task: &str, what: &str, other: Option<&String>) -> Value {
+    let asks = |task: &Value| {
+        let questions = task["inputRequests"].as_object()?;
+        let (key, question) = questions.iter().next()?;
+        let is_it = question["params"]["message"] == what && questions.len() == 1;
+        (is_it && Some(key) != other).then_some(())
+    };
+    front.until(task, |task| asks(task).is_some()).await
+}
+
+/// The key of what the task asks.
+fn key(asking: &Value) -> String {
+    asking["inputRequests"].as_object().unwrap().keys().next().unwrap().clone()
+}
+
 async fn until_written(front: &Node, task: &str, what: &str) {
     let uri = json!({"uri": format!("longhaul://tasks/{task}/stdout")});
     for _ in 0..1500 {

@@ -289,6 +289,11 @@ impl Interview {
         state.reserve(to)
     }
 
+    /// Whether this key is reserved.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.lock().keys.contains(key)
+    }
+
     /// How questions of this kind can be asked now; `able` is whether the client can answer them.
     ///
     /// # Errors

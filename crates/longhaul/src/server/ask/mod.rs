@@ -159,6 +159,9 @@ impl Cx {
     /// question has, held against the question as an answer to one's own is. A page is checked as
     /// [`elicit_url`](Self::elicit_url) does.
     ///
+    /// Where a task is entered again, somebody else may ask otherwise than before. What was asked before is answered as it
+    /// was then; what was not, or was [dropped](Ask), is asked anew.
+    ///
     /// ```
     /// # use longhaul::{Cx, proto::model::InputRequest, server::ToolError};
     /// async fn pass_on(cx: Cx, question: InputRequest) -> Result<String, ToolError> {
@@ -173,7 +176,9 @@ impl Cx {
             InputRequest::ListRoots => ("roots", Ok(())),
         };
         let question = checked.map(|()| question).map_err(|what| AskError::NoPage { what });
-        Ask::new(self, kind, question, read_as_it_came)
+        let mut asked = Ask::new(self, kind, question, read_as_it_came);
+        asked.is_passed_on = true;
+        asked
     }
 
     /// Whether the client can be asked so, and there is a way to ask it.
@@ -259,6 +264,8 @@ pub struct Ask<T> {
     default: Option<Json>,
     /// For how long the client is to keep the task that it makes of the question.
     as_task: Option<Duration>,
+    /// Somebody else asks it, and it has no key yet that says so.
+    is_passed_on: bool,
     step: Step,
 }
 
@@ -288,12 +295,14 @@ impl<T> Ask<T> {
             within: None,
             default: None,
             as_task: None,
+            is_passed_on: false,
             step: Step::New,
         }
     }
 
     /// Names the question among those of the call. Another of the same name gets a number.
     pub fn key(mut self, key: impl AsRef<str>) -> Self {
+        self.is_passed_on = false;
         self.key = self.cx.interview().rename(&self.key, &self.cx.scoped(key.as_ref()));
         self
     }
@@ -395,6 +404,9 @@ impl<T> Future for Ask<T> {
                 Step::New => {
                     let now = this.cx.now();
                     let of = || binding::fingerprint(now.dialect(), &question);
+                    if std::mem::take(&mut this.is_passed_on) {
+                        this.key_by_question(of());
+                    }
                     // What it came to before stands, whoever can be asked now.
                     let known = this.is_known().then_some(Ok(Way::Task));
                     this.step = match known.unwrap_or_else(|| this.cx.interview().begin(&now, &question)) {
@@ -460,6 +472,22 @@ impl<T> Future for Ask<T> {
 }
 
 impl<T> Ask<T> {
+    /// Whoever asks it may ask in another order when the work is entered again, or ask something else: it is told from others by
+    /// what it is. What the work has let go of is asked anew. What was asked before and not again by now, nobody waits for.
+    fn key_by_question(&mut self, of: Fingerprint) {
+        let (interview, passed_on) = (self.cx.interview(), self.cx.scoped("asked:"));
+        let name = format!("{passed_on}{of}");
+        self.key = interview.rename(&self.key, &name);
+        let Some(keeper) = self.cx.keeper() else { return };
+        while keeper.has_let_go(&self.key) {
+            self.key = interview.reserve(&name);
+        }
+        if keeper.what_is(&self.key).is_none() {
+            let before = keeper.open_questions(&passed_on).into_iter();
+            before.filter(|(key, _)| !interview.has(key)).for_each(|(key, of)| keeper.let_go(&key, of));
+        }
+    }
+
     /// Whether the task knows what it came to; or its work is entered to be undone, which asks nothing anew.
     fn is_known(&self) -> bool {
         let keeper = self.cx.keeper().filter(|keeper| keeper.is_entered_again());
