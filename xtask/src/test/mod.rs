@@ -16,9 +16,9 @@ use crate::{bench, chaos, conformance, interop, package, tidy};
 pub(crate) use cargo::{any_two_features, program};
 use room::Room;
 
-/// The most time everything may take together, after which what still runs is killed: a machine that others share takes
-/// half as long again on a bad day, whatever the code is like.
-pub(crate) const BUDGET: Duration = Duration::from_secs(45 * 60);
+/// The most time everything may take together, after which what still runs is killed: what two quick cores do in 19 minutes,
+/// two that others share have taken 45 for, whatever the code is like.
+pub(crate) const BUDGET: Duration = Duration::from_secs(55 * 60);
 
 /// How long everything is to take. What takes longer is told, and fails nothing.
 const GOAL: Duration = Duration::from_secs(29 * 60 + 30);
