@@ -265,13 +265,10 @@ async fn who_is_called_again_asks(fleet: &Fleet) {
 
 /// The task, once it asks this and nothing else, under another key than that.
 async fn until_asked(front: &Node, task: &str, what: &str, other: Option<&String>) -> Value {
-    let asks = |task: &Value| {
-        let questions = task["inputRequests"].as_object()?;
-        let (key, question) = questions.iter().next()?;
-        let is_it = question["params"]["message"] == what && questions.len() == 1;
-        (is_it && Some(key) != other).then_some(())
-    };
-    front.until(task, |task| asks(task).is_some()).await
+    let is_it =
+        |(key, question): (&String, &Value)| question["params"]["message"] == what && Some(key) != other;
+    let asks = |all: &serde_json::Map<_, _>| all.len() == 1 && all.iter().all(is_it);
+    front.until(task, |task| task["inputRequests"].as_object().is_some_and(asks)).await
 }
 
 /// The key of what the task asks.
