@@ -56,6 +56,7 @@ pub mod driver;
 mod handed_over;
 mod hex;
 mod hosted;
+mod locked;
 #[cfg(all(any(doc, doctest), feature = "macros"))]
 pub mod manual;
 #[cfg(any(feature = "auth", feature = "oauth"))]

@@ -17,9 +17,7 @@ use super::layout::{FileError, LOCK, RunDir};
 
 /// The supervisor's lock; dropping it, or dying, lets go.
 #[derive(Debug)]
-pub(super) struct Lock {
-    _file: File,
-}
+pub(super) struct Lock(File);
 
 impl Lock {
     /// Takes the lock, and waits while `wait()` says so: somebody who looks whether the lock is free holds it
@@ -33,7 +31,7 @@ impl Lock {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Some(Self { _file: file })),
+                Ok(()) => return Ok(Some(Self(file))),
                 Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < deadline && wait() => {
                     thread::sleep(PAUSE)
                 }
@@ -41,6 +39,14 @@ impl Lock {
                 Err(error) => return Err(FileError::at("lock", &run.file_path(LOCK))(error)),
             }
         }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // To close it is not enough: a child that another thread begins meanwhile has it, too, until it runs its own program.
+        // Without it the lock goes with that child.
+        let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
 

@@ -20,6 +20,7 @@ use longhaul_tasks::store::NodeId;
 use super::entry::{MISSED, NOTHING_BEFORE, REMOVED, digest};
 use super::verify::{Line, each};
 use super::{Audit, Entry, Event, Head};
+use crate::locked::Locked;
 
 /// Bounds on the files of a trail.
 #[derive(Clone, Debug)]
@@ -155,7 +156,7 @@ struct Writer {
     folder: PathBuf,
     node: String,
     options: AuditOptions,
-    file: File,
+    file: Locked,
     number: u32,
     /// The last number under which a file was begun, or could not be.
     tried: u32,
@@ -318,7 +319,7 @@ impl Writer {
             prev = digest(&text[start..]);
             text.push(b'\n');
         }
-        if let Err(error) = self.file.write_all(&text).and_then(|()| self.file.sync_data()) {
+        if let Err(error) = (&*self.file).write_all(&text).and_then(|()| self.file.sync_data()) {
             // What is there of it is taken back, so that it is not there twice.
             self.torn = self.file.set_len(self.length).is_err();
             return Err(error);
@@ -380,25 +381,27 @@ fn is_same(_: &fs::Metadata, _: &fs::Metadata) -> bool {
 }
 
 /// A new file, which is this process's as long as it is open.
-fn create(folder: &Path, node: &str, number: u32) -> io::Result<File> {
+fn create(folder: &Path, node: &str, number: u32) -> io::Result<Locked> {
     let mut options = OpenOptions::new();
     options.append(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let path = path(folder, node, number);
-    let file = options.open(&path)?;
-    let began = begin(&file, folder);
+    let began = begin(options.open(&path)?, folder);
     if began.is_err() {
         // Many that are tried and left would push others out. One that stays is in nobody's way: the next has another number.
         let _ = fs::remove_file(&path);
     }
-    began.map(|()| file)
+    began
 }
 
-fn begin(file: &File, folder: &Path) -> io::Result<()> {
-    file.try_lock().map_err(io::Error::from)?;
+fn begin(file: File, folder: &Path) -> io::Result<Locked> {
+    let file = Locked::take(file)?;
     // Its name is to last as long as what is in it.
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+    if cfg!(unix) {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(file)
 }
 
 /// A file of a trail.
@@ -473,7 +476,8 @@ fn prune(folder: &Path, most: usize) -> io::Result<Vec<Head>> {
             break;
         }
         let file = OpenOptions::new().append(true).open(&part.path).ok();
-        let ours = file.filter(|file| !kept.contains(&part.node) && file.try_lock().is_ok());
+        let file = file.filter(|_| !kept.contains(&part.node));
+        let ours = file.and_then(|file| Locked::take(file).ok());
         if ours.is_none() {
             // What comes after it stays as well: nothing would tell the gap from what somebody has taken out.
             kept.insert(part.node);

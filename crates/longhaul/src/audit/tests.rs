@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use longhaul_tasks::store::Json;
 
 use super::*;
+use crate::locked::Locked;
 
 fn event(number: usize) -> Event {
     Event {
@@ -168,7 +169,7 @@ fn a_file_that_cannot_go_now_keeps_those_that_come_after_it() {
     drop(earlier);
     let is_clean = || verify(folder.path(), &[]).unwrap().problems.is_empty();
     let first = fs::OpenOptions::new().append(true).open(&files(folder.path())[0]).unwrap();
-    first.lock().unwrap();
+    let first = Locked::take(first).unwrap();
     let audit = open(folder.path(), "later", options.max_files(3));
     assert!(files(folder.path()).len() > 3 && is_clean());
     drop(first);

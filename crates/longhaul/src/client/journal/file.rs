@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Calls, Entry, Journal, JournalError, Kept};
 use crate::client::private;
 use crate::hex::hex;
+use crate::locked::Locked;
 
 /// Keeps what a client notes in one file, which only its user can read and write (0600 where the system has such a thing),
 /// and one process at a time has. Clones share it; several clients of one process may. A folder in which anybody may put another
@@ -28,7 +29,7 @@ struct Open {
     path: PathBuf,
     file: File,
     /// Held for as long as the journal is; the file itself is exchanged for a shorter one now and then.
-    _lock: Lock,
+    _lock: Locked,
     /// How much of the file is whole entries.
     len: u64,
     /// When to write it anew, without what is over.
@@ -60,7 +61,7 @@ impl FileJournal {
         private::folder().create(private::folder_of(&path)).map_err(system)?;
         private::check_folder(&path, NOT_OURS).map_err(system)?;
         let lock = private::file().create(true).truncate(false).open(path.with_extension("lock"));
-        let lock = Lock::take(lock.map_err(system)?).map_err(|error| match error {
+        let lock = Locked::take(lock.map_err(system)?).map_err(|error| match error {
             fs::TryLockError::WouldBlock => JournalError::InUse { path: path.clone() },
             fs::TryLockError::Error(error) => system(error),
         })?;
@@ -98,25 +99,6 @@ impl FileJournal {
             });
             worked.await.map_err(|error| JournalError::store("the journal was not written", error))?
         })
-    }
-}
-
-/// A file that is locked for as long as this lives.
-#[derive(Debug)]
-struct Lock(File);
-
-impl Lock {
-    fn take(file: File) -> Result<Self, fs::TryLockError> {
-        file.try_lock().map(|()| Self(file))
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // To close it is not enough: a child that another thread begins meanwhile has it, too, until it runs its own program.
-        if let Err(error) = self.0.unlock() {
-            tracing::debug!(%error, "the lock of a journal goes with the last who has it");
-        }
     }
 }
 
