@@ -66,12 +66,11 @@ pub(super) fn spec(run: &RunDir) -> Result<StoredSpec, FileError> {
 
 #[cfg(test)]
 mod tests {
-    use rustix::fs::{FlockOperation, flock};
-
     use super::*;
     use crate::command::{
         exit::{Cause, ExitFile, StreamSummary},
         layout::{EXIT, LOCK},
+        lock::Lock,
     };
 
     fn run_dir() -> (tempfile::TempDir, RunDir) {
@@ -104,8 +103,7 @@ mod tests {
         assert_eq!(of(&dir.path().join("none")).unwrap(), State::Absent);
         assert_eq!(of_run(&run).unwrap(), State::Fresh);
 
-        let holder = run.write(LOCK).unwrap();
-        flock(&holder, FlockOperation::LockExclusive).unwrap();
+        let holder = Lock::take(&run, || false).unwrap();
         assert_eq!(of_run(&run).unwrap(), State::Fresh, "locked, not started: about to be");
         run.create(STARTED, b"").unwrap();
         assert_eq!(of_run(&run).unwrap(), State::Alive { committed: false });
