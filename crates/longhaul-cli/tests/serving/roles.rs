@@ -256,8 +256,13 @@ async fn who_is_called_again_asks(fleet: &Fleet) {
     // What it does not ask again nobody waits for.
     worker.stop().await;
     fs::write(fleet.path().join("question"), "Really?\n").unwrap();
+    worker = fleet.node(&["--role", "worker"]);
+    until_asked(&front, &task, "Really?", None).await;
+    // And what nobody waited for is asked anew.
+    worker.stop().await;
+    fs::write(fleet.path().join("question"), "Go on?\n").unwrap();
     let _last = fleet.node(&["--role", "worker"]);
-    let asking = until_asked(&front, &task, "Really?", None).await;
+    let asking = until_asked(&front, &task, "Go on?", Some(&again)).await;
     says_yes(&front, &asking).await;
     let ended = front.until(&task, |task| task["status"] == "completed").await;
     assert_eq!(ended["result"]["content"][0]["text"], "went on", "{ended}");
