@@ -83,6 +83,8 @@ mod tests {
         let held = Lock::take(&run, || false).unwrap().expect("free at first");
         assert!(is_held(&run).unwrap());
         assert!(Lock::take(&run, || false).unwrap().is_none());
+        // As a child has it that is just being begun.
+        let _childs = held.0.try_clone().unwrap();
         drop(held);
         assert!(!is_held(&run).unwrap());
     }
